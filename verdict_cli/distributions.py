@@ -10,11 +10,13 @@ scipy has them, too, but takes longer to import than a small report takes. Oracl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 
 NORMAL = NormalDist()
 _NEARLY_NORMAL = 2000.0
 """Degrees of freedom from which Hill's normal score has all digits."""
+_HALVINGS = 60
 _MOST_STEPS = 100
 """Rounding may keep a quantile from ever standing still."""
 
@@ -68,6 +70,17 @@ def _student_density(freedom: float, value: float) -> float:
     squares = freedom + value * value
     power = _beta_power(freedom / 2, 0.5, freedom / squares, value * value / squares)
     return power / value
+
+
+def last_passing(condition: Callable[[float], bool], most: float) -> float:
+    """The value from 0 to the largest one up to which a condition holds; 0 where it holds nowhere."""
+    low, high = 0.0, most
+    if not condition(low):
+        return low
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if condition(middle) else (low, middle)
+    return low
 
 
 def beta_cdf(a: float, b: float, value: float) -> float:

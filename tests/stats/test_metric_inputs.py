@@ -13,7 +13,7 @@ import sklearn.metrics
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import METRICS
-from verdict_cli.stats.columns.collect import LONGER, Collected
+from verdict_cli.stats.columns.collect import Collected
 from verdict_cli.stats.columns.column import ColumnBuilder, Factorized
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
@@ -41,7 +41,8 @@ def figures(metrics, columns, **keys):
     cluster = None
     if (of := keys.pop("cluster", None)) is not None:
         cluster = Factorized(np.array(of, np.int32), tuple(range(max(of) + 1)))
-    expressions = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
+    names = [name.partition("[")[0] for name in columns]
+    expressions = {name: f"source.{name}" for name in names if name != "options"}
     evaluation = Evaluation(**expressions, **keys)
     data = EvaluationData.of(evaluation, Collected(rows, collected, (), cluster, None, (), {}))
     estimates = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
@@ -53,6 +54,11 @@ def check(actual, wanted, details):
     for name, value in wanted.items():
         near = None if value is None else pytest.approx(value, abs=1e-9)
         assert actual[name] == near, (name, details)
+
+
+def longer_by(lengths):
+    """The columns of lengths of two options, the first of which is longer by as much."""
+    return {"options[0]": [*lengths], "options[1]": [0] * len(lengths)}
 
 
 def drawn(seed, values):
@@ -362,7 +368,7 @@ def test_drawn_inputs_have_the_preferences_that_are_counted_by_hand():
             None if is_lost else choice
             for choice, is_lost in zip(choices, rng.random(len(choices)) < 0.2, strict=True)
         ]
-        columns = {"prediction": choices, "consistent": consistent, LONGER: longer}
+        columns = {"prediction": choices, "consistent": consistent, **longer_by(longer)}
         names = ["consistency", "first_position_rate", "longer_preference"]
         actual = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
         chosen = [
@@ -532,7 +538,7 @@ def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regressio
         choice = ["A" if won else "B" for won in wins]
         actual = figures(
             ["length_controlled_win_rate"],
-            {"prediction": choice, LONGER: longer.tolist()},
+            {"prediction": choice, **longer_by(longer.tolist())},
             options=("a", "b"),
         )
         fit = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(size[:, None], wins)
@@ -540,7 +546,7 @@ def test_the_length_controlled_win_rate_is_the_intercept_of_a_logistic_regressio
         assert actual["length_controlled_win_rate"] == pytest.approx(wanted, abs=1e-4), seed
     alone = figures(
         ["length_controlled_win_rate"],
-        {"prediction": ["A"] * 9, LONGER: list(range(9))},
+        {"prediction": ["A"] * 9, **longer_by(range(9))},
         options=("a", "b"),
     )
     assert alone["length_controlled_win_rate"] is None

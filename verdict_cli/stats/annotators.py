@@ -27,8 +27,9 @@ from verdict_cli.language.metric_registry import EvaluationKind
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Floats
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, undefined_value
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval, metrics_with_intervals
+from verdict_cli.stats.metrics.confusion import contingency
 from verdict_cli.stats.metrics.metric_families import judged_rows, sampled_statistics
 from verdict_cli.storage.tables.human_labels import FILE, read_annotations
 
@@ -188,7 +189,7 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
     people = replace(data, panel=data.panel[1:], votes=data.votes[1:], kind=kind)
     kept = np.flatnonzero(judged_rows(people))
     if not len(kept):
-        return MetricValue(None, None, None, 0, "no row has labels of two annotators")
+        return undefined_value("no row has labels of two annotators")
     sample, statistics = sampled_statistics("panel", ("krippendorff_alpha",), people, kept)
     return metrics_with_intervals(statistics, sample, draw)["krippendorff_alpha"]
 
@@ -196,8 +197,6 @@ def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
 def _pairs(
     data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool
 ) -> list[AnnotatorPair]:
-    from scipy.stats.contingency import crosstab
-
     pairs = []
     for left, right in combinations(range(len(names)), 2):
         shared = np.flatnonzero(np.isfinite(people[:, left, right]))
@@ -208,8 +207,8 @@ def _pairs(
         )
         if nominal:
             first, second = data.votes[1 + left][shared], data.votes[1 + right][shared]
-            used = np.union1d(first, second)
-            table = tuple(map(tuple, crosstab(first, second, levels=(used, used)).count.tolist()))
+            used, counts = contingency(first, second)
+            table = tuple(map(tuple, counts.tolist()))
             pair = replace(pair, labels=tuple(data.labels[code] for code in used), counts=table)
         pairs.append(pair)
     return pairs

@@ -292,15 +292,13 @@ def significance_of(
     if binary and cluster is None:
         name, p = MCNEMAR, min(1.0, 2 * binomial_cdf(min(better, worse), better + worse, 0.5))
     else:
-        name, p = (
-            "permutation" if cluster is None else "cluster permutation",
-            sign_flip_test(gain, cluster, rng),
-        )
+        name = "permutation" if cluster is None else "cluster permutation"
+        p = sign_flip_test(gain, cluster, rng)
     effect_name, effect = "cohen_g" if binary else "cohen_d", None
     if binary and better + worse:
         effect = better / (better + worse) - 0.5
-    elif not binary and len(gain) > 1 and (spread := float(gain.std(ddof=1))) > 0:
-        effect = float(gain.mean()) / spread
+    if not binary and np.ptp(gain) > 0:
+        effect = float(gain.mean() / gain.std(ddof=1))
     return Significance(name, len(first), better, worse, p, p, effect_name, effect, what)
 
 

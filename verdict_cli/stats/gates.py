@@ -578,12 +578,7 @@ def with_gate_intervals(
     """The measures with the intervals that gates at this level decide by, so that a page shows one for each metric."""
     shown = dict(measures)
     for gate, outcome in zip(gates, outcomes, strict=False):
-        plain = (
-            gate.confidence == level
-            and gate.sided == "two"
-            and gate.baseline is None
-            and not gate.where
-        )
+        plain = gate.confidence == level and gate.sided == "two" and not gate.where
         name, metric = gate.parts
         value = shown[name].values.get(metric) if name in shown else None
         if not plain or value is None or outcome.low is None:

@@ -16,7 +16,7 @@ from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRI
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, key_text
+from verdict_cli.stats.columns.column import MISSING, Ends, Ints, RowMask, key_text
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     GoldPairs,
@@ -27,9 +27,9 @@ from verdict_cli.stats.columns.row_data import (
     requested_metrics,
 )
 from verdict_cli.stats.columns.run_labels import UNSURE
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, undefined_value
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
+from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS, contingency
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     by_input,
@@ -70,7 +70,7 @@ class Measures(Struct, frozen=True):
     missing: int = 0
     unreached: int = 0
     kind: str = ""
-    bounds: Mapping[str, tuple[float, float]] = {}
+    bounds: Mapping[str, Ends] = {}
     unreadable: Mapping[str, int] = {}
     warnings: tuple[str, ...] = ()
     published: str | None = None
@@ -100,7 +100,7 @@ def _values_of_input(
     reason = wrong_types(family, data) if len(kept) else "no rows"
     reason = reason or undefined_for_wrong_rows(family, data, rows)
     if reason:
-        return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
+        return {metric: undefined_value(reason, len(kept)) for metric in metrics}
     if family in BY_CLUSTER:
         return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
     sample, statistics = sampled_statistics(family, metrics, data, kept)
@@ -122,7 +122,7 @@ def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: D
     """The mean of each cluster's own value; `n` counts the clusters that have one."""
     values = values_by_cluster(metric, data, rows)
     if not np.isfinite(values).any():
-        return MetricValue(None, None, None, 0, no_value(metric, data))
+        return undefined_value(no_value(metric, data))
     sample, mean = mean_of_clusters(values, METRICS[metric].bounds)
     return metrics_with_intervals({metric: mean}, sample, draw)[metric]
 
@@ -131,10 +131,7 @@ def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
     """The confusion matrix: rows by target, columns by prediction; the label None is "no prediction"."""
     target, prediction = data.target[rows], data.prediction[rows]
     prediction = np.where(prediction == MISSING, len(data.labels), prediction)
-    used = np.union1d(target, prediction)
-    k = len(used)
-    flat = np.searchsorted(used, target) * k + np.searchsorted(used, prediction)
-    counts = np.bincount(flat, minlength=k * k).reshape(k, k)
+    used, counts = contingency(target, prediction)
     return {"labels": [(*data.labels, None)[code] for code in used], "counts": counts.tolist()}
 
 
@@ -188,62 +185,88 @@ def _measures(
     seed: int,
     level: float,
 ) -> Measures:
-    pairwise = evaluation.prediction is not None and data.kind == "pairwise"
-    kind = data.kind if evaluation.target is not None or data.panel or pairwise else None
     metrics = tuple(
         metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES
     )
+    groups, warnings = _groups(name, evaluation, collected, data, metrics, seed, level)
     everything = np.arange(collected.rows)
-    groups: dict[str, dict[str, dict[str, MetricValue]]] = {}
-    warnings = evaluation_warnings(evaluation, collected, data)
-    for text, keys in zip(evaluation.by, collected.by, strict=True):
-        if not keys.labels and collected.rows:
-            continue  # the dataset has no such column
-        count = len(np.unique(keys.codes[keys.codes != MISSING]))
-        if count > MOST_MEASURED_GROUPS:
-            warnings.append(
-                f"`by: {text}` has {plural(count, 'value')}; the {MOST_MEASURED_GROUPS} most frequent are shown"
-            )
-        groups[text] = {}
-        for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
-            rows, draw = (
-                np.flatnonzero(keys.codes == code),
-                _draw(seed, level, name, text, str(code)),
-            )
-            groups[text][label] = metric_values(metrics, data, rows, draw)
-            groups[text][label] |= gold_estimates(evaluation, data, draw, rows)[0]
-    labelled = np.ones(collected.rows, bool)
-    if "target" in collected.columns and not data.panel:
-        labelled = data.targets.present
-    outputs = (collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns)
-    missing = labelled & ~(
-        judged_rows(data) if data.panel else next(outputs, np.zeros(collected.rows, bool))
-    )
+    labelled = _labelled(collected, data)
+    missing = labelled & ~_answered(collected, data)
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
+    values = metric_values(metrics, data, everything, _draw(seed, level, name))
     estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
+    is_choice = evaluation.prediction is not None and data.kind == "pairwise"
+    kind = data.kind if evaluation.target is not None or data.panel or is_choice else ""
+    is_averaged = kind and data.positive is None
+    averaged = [metric for metric in AVERAGED if metric in metrics and is_averaged]
     return Measures(
-        values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
+        values=values | estimates,
         groups=groups,
         coverage=1 - without / counted if counted else None,
         rows=collected.rows + collected.unreached,
         unlabelled=collected.rows - int(labelled.sum()),
         missing=without,
         unreached=collected.unreached,
-        kind=kind or "",
+        kind=kind,
         bounds=extremes(metrics, data) if missing.any() else {},
         unreadable={key: count for key, (count, _) in collected.unreadable.items()},
-        warnings=tuple(warnings),
+        warnings=(*evaluation_warnings(evaluation, collected, data), *warnings),
         label_problems=() if collected.labels is None else collected.labels.problems,
         published=evaluation.published,
         gold=gold,
         of="rows" if evaluation.items is None else "entries",
-        averages={
-            name: data.average
-            for name in AVERAGED
-            if name in metrics and data.positive is None and kind
-        },
+        averages=dict.fromkeys(averaged, data.average),
     )
+
+
+def _labelled(collected: Collected, data: EvaluationData) -> RowMask:
+    """The rows with a target, where there are targets."""
+    if "target" in collected.columns and not data.panel:
+        return data.targets.present
+    return np.ones(collected.rows, bool)
+
+
+def _answered(collected: Collected, data: EvaluationData) -> RowMask:
+    """The rows with what the pipeline gives."""
+    if data.panel:
+        return judged_rows(data)
+    outputs = [collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns]
+    return outputs[0] if outputs else np.zeros(collected.rows, bool)
+
+
+Groups = dict[str, dict[str, dict[str, MetricValue]]]
+"""Expression -> value as text -> metric -> value."""
+
+
+def _groups(
+    name: str,
+    evaluation: Evaluation,
+    collected: Collected,
+    data: EvaluationData,
+    metrics: Sequence[str],
+    seed: int,
+    level: float,
+) -> tuple[Groups, list[str]]:
+    """The metrics of each group, and a warning of groups that are left out."""
+    groups: Groups = {}
+    warnings = []
+    for text, keys in zip(evaluation.by, collected.by, strict=True):
+        if not keys.labels and collected.rows:
+            continue  # the dataset has no such column
+        count = len(np.unique(keys.codes[keys.codes != MISSING]))
+        if count > MOST_MEASURED_GROUPS:
+            shown = f"the {MOST_MEASURED_GROUPS} most frequent are shown"
+            warnings.append(f"`by: {text}` has {plural(count, 'value')}; {shown}")
+        groups[text] = {}
+        for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
+            rows, draw = (
+                np.flatnonzero(keys.codes == code),
+                _draw(seed, level, name, text, str(code)),
+            )
+            values = metric_values(metrics, data, rows, draw)
+            groups[text][label] = values | gold_estimates(evaluation, data, draw, rows)[0]
+    return groups, warnings
 
 
 def gold_estimates(
@@ -253,9 +276,7 @@ def gold_estimates(
     if evaluation.gold is None:
         return {}, None
     if not isinstance(data.gold, GoldPairs):
-        return dict.fromkeys(
-            GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), data.gold or "")
-        ), None
+        return dict.fromkeys(GOLD_ESTIMATES, undefined_value(data.gold or "", len(rows))), None
     return corrected(
         data.gold.take(rows[data.gold.answered[rows]]), draw, evaluation.gold.half_width
     )

@@ -20,7 +20,7 @@ from verdict_cli.language.metric_registry import MetricInput
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, undefined_value
 from verdict_cli.stats.intervals.intervals import (
     Draw,
     metrics_with_intervals,
@@ -131,14 +131,12 @@ class OpenRows(Struct, frozen=True):
 
     def turns(self, gain: float | None) -> bool:
         """Whether these rows could turn a result: a significant `gain`, or with None that there is no significant one."""
-        if self.worst is None or self.best is None:
-            return False
-        worst, best = ((difference.low, difference.high) for difference in (self.worst, self.best))
-        if worst[0] is None or worst[1] is None or best[0] is None or best[1] is None:
+        worst, best = self.worst, self.best
+        if worst is None or best is None or worst.low is None or best.low is None:
             return False
         if gain is None:
-            return worst[1] < 0 or best[0] > 0
-        return worst[0] <= 0 if gain > 0 else best[1] >= 0
+            return (worst.high or 0.0) < 0 or best.low > 0
+        return worst.low <= 0 if gain > 0 else (best.high or 0.0) >= 0
 
 
 RunRows = tuple[EvaluationData, tuple[Factorized, ...], Sequence[str]]
@@ -210,30 +208,22 @@ def paired_differences(
         if against is not None:
             own, spread = structs.replace(draw, level=against[metric].level), against[metric].spread
         differences[metric] = _difference(metric, pairs, own, swaps, first, spread)
-    swapped = [
-        metric
-        for metric, difference in differences.items()
-        if difference.change.value is not None and difference.p is None
-    ]
-    tests = (
-        swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored)
-        if swaps and swapped and len(pairs.data) == 2
-        else {}
-    )
+    tested, swapped = [], []
+    for metric, difference in differences.items():
+        if difference.p is not None:
+            tested.append(metric)
+        elif difference.change.value is not None:
+            swapped.append(metric)
+    tests: dict[str, tuple[float, float]] = {}
+    if swaps and swapped and len(pairs.data) == 2:
+        tests = swap_tests(swapped, pairs.data, pairs.rows, draw.rng, swaps, pairs.scored)
     # The metrics with a test of their own are adjusted with the others as one more.
-    others = {
-        metric: difference.p
-        for metric, difference in differences.items()
-        if difference.p is not None
-    }
-    for (metric, p), adjusted in zip(
-        others.items(), holm_adjusted([*others.values()], bool(tests)), strict=True
-    ):
-        differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
+    own_tests = holm_adjusted([differences[metric].p for metric in tested], bool(tests))
+    for metric, adjusted in zip(tested, own_tests, strict=True):
+        differences[metric] = replace(differences[metric], p_adjusted=adjusted)
     for metric, (p, largest) in tests.items():
-        differences[metric] = replace(
-            differences[metric], p=p, p_adjusted=min(largest * (len(others) + 1), 1.0)
-        )
+        adjusted = min(largest * (len(tested) + 1), 1.0)
+        differences[metric] = replace(differences[metric], p=p, p_adjusted=adjusted)
     return differences
 
 
@@ -320,7 +310,7 @@ def _within_clusters(
 
 def undefined_difference(reason: str) -> Difference:
     """A difference that cannot be computed, for this reason."""
-    return Difference(None, None, MetricValue(None, None, None, 0, reason))
+    return Difference(None, None, undefined_value(reason))
 
 
 class AgainstReference(Struct, frozen=True):
@@ -393,7 +383,7 @@ def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None
     means = np.repeat(np.eye(len(sizes)) / np.array(sizes), sizes, axis=1)
     covariance = means @ runs.covariance @ means.T
     first = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0] if len(sizes) > 1 else np.eye(1)
-    rows = np.einsum("ij,jk,ik->i", first, covariance, first)
+    rows = np.diag(first @ covariance @ first.T)
     times = np.array([1 / sizes[0] + 1 / size for size in sizes[1:]] or [1.0])
     freedom = min(
         spread.total(float(variance), runs.freedom, float(count))[1]

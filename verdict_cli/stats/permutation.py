@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from verdict_cli.distributions import normal_cdf
 from verdict_cli.language.metric_registry import MetricInput, find_metric
-from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, RowMask
+from verdict_cli.stats.columns.column import MISSING, Column, Ends, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
-from verdict_cli.stats.columns.sample import CELLS
+from verdict_cli.stats.columns.sample import CELLS, distinct_tuples
 from verdict_cli.stats.metrics.metric_families import (
     metric_input,
     sampled_statistics,
@@ -59,7 +59,7 @@ def swap_tests(
     rng: np.random.Generator,
     most: int = SWAPS,
     scored: Callable[[MetricInput], RowMask] | None = None,
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, Ends]:
     """The two-sided p-value of each metric's difference over these pairs of rows, and the same adjusted for all of them; of
     metrics that are defined. `scored` says which pairs count in metrics of an input: by default those that both runs score.
 
@@ -128,7 +128,7 @@ def _alike(gains: Floats) -> bool:
     return not len(sizes) or float(np.ptp(sizes)) <= _TOLERANCE * float(sizes.max())
 
 
-def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[tuple[float, float]]:
+def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[Ends]:
     """The share of swaps whose difference is as large as the one seen, of each metric (rows), and adjusted for all."""
     more = 0 if all_swapped else 1
     seen, sizes = np.abs(seen), np.abs(every)
@@ -245,14 +245,11 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
     """The first run's rows, then the second's, with the labels of both; without clusters."""
     old, new = data
-    labels = list(new.labels)
-    known = {_hashable(label): code for code, label in enumerate(labels)}
-    recoded = []
+    known = {_hashable(label): label for label in new.labels}
     for label in old.labels:
-        code = known.setdefault(_hashable(label), len(labels))
-        if code == len(labels):
-            labels.append(label)
-        recoded.append(code)
+        known.setdefault(_hashable(label), label)
+    code_of = {key: code for code, key in enumerate(known)}
+    recoded = [code_of[_hashable(label)] for label in old.labels]
     table = np.array([*recoded, -1], dtype=np.int64)  # the last one, at -1 as MISSING is
 
     def codes(first: Ints, second: Ints) -> Ints:
@@ -267,7 +264,7 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
     return replace(
         new,
-        labels=tuple(labels),
+        labels=tuple(known.values()),
         target=codes(old.target, new.target),
         prediction=codes(old.prediction, new.prediction),
         **{name: column(getattr(old, name), getattr(new, name)) for name in COLUMNS},
@@ -290,15 +287,10 @@ def _units(sides: Sequence[_Swappable], cluster: Ints | None) -> tuple[Ints, Int
         codes = np.unique(cluster[differs], return_inverse=True)[1]
         unit[differs] = codes
         return unit, np.ones(int(codes.max(initial=-1)) + 1, np.int64)
-    kind = np.zeros(len(differs), dtype=np.int64)
-    for side in sides:
-        for atoms in (side.old[differs], side.new[differs]):
-            kind = np.unique(
-                kind * (int(atoms.max(initial=0)) + 2) + atoms + 1, return_inverse=True
-            )[1]
-    _, first, counts = np.unique(kind, return_index=True, return_counts=True)
+    atoms = [atoms[differs] for side in sides for atoms in (side.old, side.new)]
+    first, _, counts = distinct_tuples(atoms, len(differs))
     unit[differs[first]] = np.arange(len(first))
-    return unit, counts.astype(np.int64)
+    return unit, counts
 
 
 def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iterator[Floats]:

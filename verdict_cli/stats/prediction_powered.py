@@ -111,24 +111,19 @@ LABELS_ALONE = "the labels alone: with the judge's answers the interval would be
 
 def _no_wider(ppi: MetricValue, labelled: MetricValue) -> MetricValue:
     """The estimate, or that of the labels alone where it is the more precise one."""
-    if None in (ppi.low, ppi.high, labelled.low, labelled.high):
+    if labelled.low is None or labelled.high is None or ppi.low is None or ppi.high is None:
         return ppi
-    wider = (ppi.high or 0.0) - (ppi.low or 0.0) > (labelled.high or 0.0) - (labelled.low or 0.0)
-    return (
-        replace(labelled, reason=LABELS_ALONE, method=f"{labelled.method} (labels alone)")
-        if wider
-        else ppi
-    )
+    if ppi.high - ppi.low <= labelled.high - labelled.low:
+        return ppi
+    return replace(labelled, reason=LABELS_ALONE, method=f"{labelled.method} (labels alone)")
 
 
 def _narrowed(estimate: MetricValue, by: float) -> MetricValue:
     """The estimate with its interval narrowed to this share of its width."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
-    low, high = (
-        estimate.value + by * (end - estimate.value) for end in (estimate.low, estimate.high)
-    )
-    return replace(estimate, low=low, high=high)
+    low = estimate.value + by * (estimate.low - estimate.value)
+    return replace(estimate, low=low, high=estimate.value + by * (estimate.high - estimate.value))
 
 
 def tuned(judge: Floats, truth: Floats) -> float:
@@ -229,22 +224,20 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
 def labels_needed(pairs: GoldPairs, half_width: float, level: float) -> tuple[int | None, int]:
     """The labels for an interval of `ppi` of this half-width on as many rows, None where all of them are too few; and
     those without the judge."""
-    judge, weights = pairs.judge, pairs.weights
+    judge, rows = pairs.judge, len(pairs.judge)
     human, judged = pairs.truth[pairs.labelled], judge[pairs.labelled]
-    (spread, shared), _ = np.cov(human, judged, aweights=weights)
+    (spread, together), _ = np.cov(human, judged, aweights=pairs.weights)
     if spread == 0:
         return 2, 2
-    shared = (
-        min(float(shared) ** 2 / spread / float(judge.var(ddof=1)), 1.0) if judge.var() > 0 else 0.0
-    )
+    of_judge = float(judge.var(ddof=1))
+    shared = min(float(together) ** 2 / spread / of_judge, 1.0) if of_judge else 0.0
     variance = half_width**2 / (normal(level) ** 2 * spread)
-    if pairs.of == "rows":
-        alone = math.ceil(1 / (variance + 1 / len(judge)))
-        return max(math.ceil((1 - shared) / (variance + (1 - shared) / len(judge))), 2), alone
+    if pairs.of == "rows":  # labels of all of them leave nothing open
+        variance += 1 / rows
     alone = math.ceil(1 / variance)
-    room = variance - shared / len(judge)
-    needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)
-    return (needed if needed is not None and needed <= len(judge) else None), alone
+    room = variance - shared / rows
+    needed = max(math.ceil((1 - shared) / room), 2) if room > 0 else None
+    return (needed if needed is not None and needed <= rows else None), alone
 
 
 NOT_RANDOM = 0.01
@@ -395,25 +388,17 @@ def corrected_difference(
 ) -> CorrectedPair:
     """The difference over these rows, whose indices in each run are `rows`: the mean of the runs after the `first` ones minus
     that of these. Clusters are the last run's."""
-    if not all(isinstance(pairs, GoldPairs) for pairs in golds):
-        side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
-        reasons = (why for why in golds if isinstance(why, str))
-        why = next(reasons, NO_GOLD.format(side=side))
-        return None, None, undefined_value(why), None
-    shared = shared_pairs(golds, rows)
-    for index, pairs in enumerate(shared):
-        if int(pairs.labelled.sum()) < 2:
-            few = FEW_LABELS_OF_RUN.format(side=SIDES[index >= first])
-            return None, None, undefined_value(few, len(pairs.judge)), None
-    runs, last = (shared[:first], shared[first:]), shared[-1]
-    sides = [[corrected_influence(pairs) for pairs in side] for side in runs]
-    old, new = (float(np.mean([value for value, _ in side])) for side in sides)
-    before, after = (np.mean([influence for _, influence in side], axis=0) for side in sides)
+    shared = corrected_runs(golds, rows, first)
+    if isinstance(shared, MetricValue):
+        return None, None, shared, None
+    runs, last = (shared[:first], shared[first:]), shared[-1].pairs
+    old, new = (float(np.mean([run.value for run in side])) for side in runs)
+    before, after = (np.mean([run.influence for run in side], axis=0) for side in runs)
     change, influence = new - old, after - before
     variance = float((influence**2).sum()) * design_effect(last, influence)
     # Repeated runs have the same labels: an error that these do not show is in all of them.
-    variance += sum(float(np.mean([unseen_error(pairs) for pairs in side])) for side in runs)
-    freedom = min(labelled_freedom(pairs) for pairs in shared)
+    variance += sum(float(np.mean([unseen_error(run.pairs) for run in side])) for side in runs)
+    freedom = min(labelled_freedom(run.pairs) for run in shared)
     value = MetricValue(
         change, None, None, len(last.judge), NO_VARIATION, method="paired PPI", level=level
     )
@@ -421,36 +406,49 @@ def corrected_difference(
     if variance > 0:
         error = math.sqrt(variance)
         low, high = (change + sign * student(level, freedom) * error for sign in (-1, 1))
-        widest = widest_difference(shared[first - 1], last)
+        widest = widest_difference(shared[first - 1].pairs, last)
         value = replace(
             value, low=max(low, -widest), high=min(high, widest), reason="", se=error, df=freedom
         )
         p = 2 * student_cdf(freedom, -abs(change) / error)
     warnings = (
         LABELS_OF_RUN.format(side=SIDES[index >= first], warning=warning)
-        for index, pairs in enumerate(shared)
-        for warning in label_warnings(pairs)
+        for index, run in enumerate(shared)
+        for warning in label_warnings(run.pairs)
     )
     return old, new, value.warned(*warnings), p
 
 
-def shared_pairs(golds: Sequence[GoldOrReason], rows: Sequence[Ints]) -> list[GoldPairs]:
-    """Each run's answers and labels of the rows that all runs answer, with the last run's clusters and what its
-    estimates are of."""
-    known = [
-        (pairs, at) for pairs, at in zip(golds, rows, strict=True) if isinstance(pairs, GoldPairs)
-    ]
-    kept = np.logical_and.reduce([pairs.answered[at] for pairs, at in known])
-    shared = [pairs.take(at[kept]) for pairs, at in known]
-    return [
-        structs.replace(pairs, cluster=shared[-1].cluster, of=shared[-1].of) for pairs in shared
-    ]
+class CorrectedRun(Struct, frozen=True):
+    """A run's answers and labels, its corrected estimate, and what each row adds to it."""
+
+    pairs: GoldPairs
+    value: float
+    influence: Floats
 
 
-def corrected_influence(pairs: GoldPairs) -> tuple[float, Floats]:
-    """A run's estimate, and what each row adds to it."""
-    value, influence = weighted_influence(pairs, _slope(pairs))
-    return pairs.clip(value), influence
+def corrected_runs(
+    golds: Sequence[GoldOrReason], rows: Sequence[Ints], first: int = 1
+) -> list[CorrectedRun] | MetricValue:
+    """Each run over the rows that all runs answer, with the last run's clusters and what its estimates are of; the value that
+    says why there is none."""
+    known = [pairs for pairs in golds if isinstance(pairs, GoldPairs)]
+    if len(known) < len(golds):
+        side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
+        reasons = (why for why in golds if isinstance(why, str))
+        return undefined_value(next(reasons, NO_GOLD.format(side=side)))
+    each = [*zip(known, rows, strict=True)]
+    kept = np.logical_and.reduce([pairs.answered[at] for pairs, at in each])
+    shared = [pairs.take(at[kept]) for pairs, at in each]
+    runs = []
+    for index, own in enumerate(shared):
+        if int(own.labelled.sum()) < 2:
+            few = FEW_LABELS_OF_RUN.format(side=SIDES[index >= first])
+            return undefined_value(few, len(own.judge))
+        pairs = structs.replace(own, cluster=shared[-1].cluster, of=shared[-1].of)
+        value, influence = weighted_influence(pairs, _slope(pairs))
+        runs.append(CorrectedRun(pairs, pairs.clip(value), influence))
+    return runs
 
 
 def widest_difference(old: GoldPairs, new: GoldPairs) -> float:

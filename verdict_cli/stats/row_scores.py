@@ -75,16 +75,9 @@ class RowScores(Struct, frozen=True):
 
 def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[RowScores, ...]:
     """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
-    first = dict(
-        sorted(
-            (
-                (name, own)
-                for name, own in evaluations.items()
-                if own.group is None and own.items is None
-            ),
-            key=lambda pair: pair[1].target is None,
-        )[:MOST_SCORED]
-    )
+    of_rows = [name for name, own in evaluations.items() if own.group is None and own.items is None]
+    of_rows.sort(key=lambda name: evaluations[name].target is None)
+    first = {name: evaluations[name] for name in of_rows[:MOST_SCORED]}
     collected_by_name = collect(first, results)
     kept = []
     for name, evaluation in first.items():
@@ -146,47 +139,40 @@ class PairedOutcomes(Struct, frozen=True):
     def counts(self) -> dict[Cell, int] | None:
         """How many rows only one run, both or neither gets right; None if rows are not right or wrong."""
         known = np.isfinite(self.gain)
-        if (
-            not self.pairs.data[-1].targets.types
-            or not known.any()
-            or not all(np.isin(scores[known], (0, 1)).all() for scores in self.scores)
-        ):
+        are_right_or_wrong = all(np.isin(scores[known], (0, 1)).all() for scores in self.scores)
+        if not self.pairs.data[-1].targets.types or not known.any() or not are_right_or_wrong:
             return None
         cells: tuple[Cell, ...] = ("a", "b", "both", "neither")
         return {cell: len(self.indices(cell)) for cell in cells}
 
     def indices(self, cell: Cell | None = None) -> Ints:
         """The pairs that the runs score differently, the largest difference first; or those of a cell, in their order."""
-        gain = self.gain
-        if cell in ("both", "neither"):
-            return np.flatnonzero((gain == 0) & (self.scores[0] == (1 if cell == "both" else 0)))
-        kept = np.isfinite(gain) & (
-            gain < 0 if cell == "a" else gain > 0 if cell == "b" else gain != 0
-        )
-        at = np.flatnonzero(kept)
+        gain, first = self.gain, self.scores[0]
+        chosen = {
+            None: np.abs(gain) > 0,
+            "a": gain < 0,
+            "b": gain > 0,
+            "both": (gain == 0) & (first == 1),
+            "neither": (gain == 0) & (first == 0),
+        }
+        at = np.flatnonzero(chosen[cell])
         return at[np.argsort(-np.abs(gain[at]), kind="stable")]
 
     def flips(self, indices: Ints | None = None) -> tuple[Flip, ...]:
         """These pairs, by default all that the runs score differently."""
-        old, new = self.pairs.data
-        columns: Sequence[Column] = [predictions(data) for data in (old, new)]
-        gain = self.gain
-        return tuple(
-            Flip(
-                self._name(self.pairs.key(index)),
-                columns[0].value(self.pairs.rows[0][index]),
-                columns[1].value(self.pairs.rows[1][index]),
-                new.targets.value(self.pairs.rows[1][index]),
-                float(gain[index]),
-            )
-            for index in (self.indices() if indices is None else indices).tolist()
-        )
+        first, second = map(predictions, self.pairs.data)
+        targets, gain = self.pairs.data[1].targets, self.gain
+        flips = []
+        for index in self.indices() if indices is None else indices:
+            old, new = (rows[index] for rows in self.pairs.rows)
+            name = self._name(self.pairs.key(index))
+            sides = first.value(old), second.value(new), targets.value(new)
+            flips.append(Flip(name, *sides, float(gain[index])))
+        return tuple(flips)
 
     def _name(self, key: str) -> Any:
         """The id or number of a row, with the place of its entry under `items`."""
         row, bracket, entry = key.rpartition("[")
-        return (
-            f"{self.shown[row]}{bracket}{entry}"
-            if key not in self.shown and row in self.shown
-            else self.shown.get(key, key)
-        )
+        if key not in self.shown and row in self.shown:
+            return f"{self.shown[row]}{bracket}{entry}"
+        return self.shown.get(key, key)

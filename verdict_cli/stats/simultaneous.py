@@ -24,21 +24,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.distributions import student_cdf
-from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.column import Ends, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.intervals.interval_methods import MetricValue, student
+from verdict_cli.stats.intervals.interval_methods import MetricValue, deleted_values, student
 from verdict_cli.stats.metrics.metric_families import (
     BY_CLUSTER,
     metric_input,
     scored_by_all,
     statistics_of_runs,
 )
+from verdict_cli.stats.metrics.probability import student_noise
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import (
     CORRECTED,
-    corrected_influence,
+    corrected_runs,
     labelled_freedom,
-    shared_pairs,
 )
 
 _CUT = 1 / 2 - 1 / (2 * math.pi)
@@ -56,20 +56,12 @@ class JointEstimates(Struct, frozen=True):
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Student-t noise of the covariance, (draws, variants)."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        normal = (
-            rng.normal(size=(_DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-        )
-        noise: Floats = normal / np.sqrt(
-            rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom
-        )
-        return noise
+        return student_noise(self.covariance, self.freedom, rng, _DRAWN)
 
     def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
         """The level of single intervals of these contrasts (rows) at which all hold together."""
-        errors = np.sqrt(
-            np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0)
-        )
+        variances = np.diag(contrasts @ self.covariance @ contrasts.T)
+        errors = np.sqrt(np.maximum(variances, 0))
         known = errors > 1e-12
         if known.sum() < 2:
             return level
@@ -92,15 +84,10 @@ def joint_estimates(
     sample, statistics = statistics_of_runs(metric, family, data, [at[kept] for at in rows])
     if sample.units < 3:
         return None
-    values = np.array([statistic.at(sample.counts[None, :])[0] for statistic in statistics])
-    deletions = [
-        (np.stack([statistic.at(weights) for statistic in statistics]), units)
-        for weights, units in sample.deletions(rng, statistics[0].width)
-    ]
-    without = np.concatenate([values_without for values_without, _ in deletions], axis=1)
+    values = np.array([statistic.value(sample.counts) for statistic in statistics])
+    without, times = deleted_values(statistics, sample, rng)
     if not np.isfinite(without).all() or not np.isfinite(values).all():
         return None
-    times = np.concatenate([units for _, units in deletions])
     n = float(times.sum())
     changes = without - (without @ times / n)[:, None]
     return JointEstimates(values, (n - 1) / n * (changes * times) @ changes.T, n - 1)
@@ -108,21 +95,18 @@ def joint_estimates(
 
 def _joint_corrected(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> JointEstimates | None:
     """The estimates corrected by human labels (`ppi`) of each run at these rows; None where one is undefined."""
-    shared = shared_pairs([run.gold for run in data], rows)
-    if len(shared) < len(data) or min(int(pairs.labelled.sum()) for pairs in shared) < 2:
+    runs = corrected_runs([run.gold for run in data], rows)
+    if isinstance(runs, MetricValue):
         return None
-    corrected = [corrected_influence(pairs) for pairs in shared]
-    influence = np.stack([added for _, added in corrected])
-    if shared[-1].cluster is not None:
-        clusters, cluster_of = np.unique(shared[-1].cluster, return_inverse=True)
-        times = len(clusters) / max(len(clusters) - 1, 1)
-        influence = np.stack([np.bincount(cluster_of, added) for added in influence]) * np.sqrt(
-            times
-        )
-    freedom = min(labelled_freedom(pairs) for pairs in shared)
-    return JointEstimates(
-        np.array([value for value, _ in corrected]), influence @ influence.T, freedom
-    )
+    influence: Floats = np.stack([run.influence for run in runs])
+    cluster = runs[-1].pairs.cluster
+    if cluster is not None:
+        clusters, cluster_of = np.unique(cluster, return_inverse=True)
+        sums = np.stack([np.bincount(cluster_of, added) for added in influence])
+        influence = sums.astype(np.float64) * np.sqrt(len(clusters) / max(len(clusters) - 1, 1))
+    freedom = min(labelled_freedom(run.pairs) for run in runs)
+    values = np.array([run.value for run in runs])
+    return JointEstimates(values, influence @ influence.T, freedom)
 
 
 NO_STANDARD_ERROR = (
@@ -151,7 +135,7 @@ class RunSpread(Struct, frozen=True):
         variance, freedom = self.total(self.within, self.rows_freedom, 1.0)
         return student(level, freedom) * math.sqrt(2 * variance)
 
-    def total(self, variance: float, freedom: float, times: float) -> tuple[float, float]:
+    def total(self, variance: float, freedom: float, times: float) -> Ends:
         """The variance with so many times that between runs, and the degrees of freedom."""
         whole = variance + times * self.between
         # The variance as seen is what few runs estimate, also of the part that is left after subtracting the rows' own.
@@ -218,19 +202,16 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
         return first
     shares = [run.share for run in statistics if run.share is not None]
     share = None
-    if len(shares) == len(statistics) and all(
-        own.transform is None and np.array_equal(own.trials, shares[0].trials) for own in shares
-    ):
-        hits: Floats = np.mean([own.hits for own in shares], axis=0)
-        share = Proportion(hits, shares[0].trials)
+    if len(shares) == len(statistics) and all(map(shares[0].has_same_rows, shares)):
+        share = Proportion(np.mean([own.hits for own in shares], axis=0), shares[0].trials)
     return Statistic(
         lambda weights: np.mean([run.at(weights) for run in statistics], axis=0),
         first.undefined,
         first.bounds,
         "jackknife" if first.smooth else first.interval,
         share=share,
-        classes=tuple(classes for run in statistics for classes in run.classes),
-        varies=tuple(values for run in statistics for values in run.varies),
-        tails=tuple(values for run in statistics for values in run.tails),
+        classes=sum((run.classes for run in statistics), ()),
+        varies=sum((run.varies for run in statistics), ()),
+        tails=sum((run.tails for run in statistics), ()),
         width=first.width,
     )

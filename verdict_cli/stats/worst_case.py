@@ -14,7 +14,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
-from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, RowMask
+from verdict_cli.stats.columns.column import (
+    MISSING,
+    NUMERIC,
+    Column,
+    Ends,
+    Floats,
+    Ints,
+    RowMask,
+    shared_bounds,
+)
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import value_of
@@ -49,6 +58,8 @@ def filled(
     known = find_metric(metric)
     if known is None or family not in known.worst_case:
         return None
+    if best and family in ("labels", "ranking"):
+        return replace(data, prediction=np.where(rows, data.target, data.prediction))
     if family in _PREDICTED:
         return _PREDICTED[family](data, rows, best)
     name, ends = _NUMBERED.get(family), _ends(family, data)
@@ -57,7 +68,7 @@ def filled(
     return replace(data, **{name: _with_numbers(getattr(data, name), rows, ends[best])})
 
 
-def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, tuple[float, float]]:
+def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, Ends]:
     """The lowest and the highest value that each metric could have if the missing rows had an outcome. Left out are metrics
     of which another outcome of these rows than all wrong or all right may give less or more."""
     bounds = {}
@@ -162,11 +173,9 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
     )
 
 
-def _fill_labels(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
+def _fill_labels(data: EvaluationData, rows: RowMask, _best: bool) -> EvaluationData:
     """Right, or wrong as the most frequent other label: chance agreement is then the largest. Of a positive label a wrong
     row is a false alarm or a miss."""
-    if best:
-        return replace(data, prediction=np.where(rows, data.target, data.prediction))
     counts = np.bincount(data.target[data.target != MISSING], minlength=max(len(data.labels), 2))
     labels = data.labels if len(data.labels) > 1 else (*data.labels, None)
     first, second = np.argsort(-counts, kind="stable")[:2]
@@ -178,7 +187,7 @@ def _fill_labels(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationD
 
 def _fill_numbers(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData | None:
     """The target itself, or the end of the scale that is farther from it."""
-    bounds = data.predictions.bounds or data.targets.bounds
+    bounds = shared_bounds(data.predictions, data.targets)
     if bounds is None:
         return None
     target = data.targets.numbers
@@ -189,9 +198,7 @@ def _fill_numbers(data: EvaluationData, rows: RowMask, best: bool) -> Evaluation
     )
 
 
-def _fill_rankings(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationData:
-    if best:
-        return replace(data, prediction=np.where(rows, data.target, data.prediction))
+def _fill_rankings(data: EvaluationData, rows: RowMask, _best: bool) -> EvaluationData:
     labels, prediction = list(data.labels), data.prediction.copy()
     for row in np.flatnonzero(rows):
         turned = labels[data.target[row]][::-1]

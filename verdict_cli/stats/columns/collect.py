@@ -20,6 +20,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import (
+    GOLD,
     INCLUSION,
     MISSING,
     Column,
@@ -33,12 +34,12 @@ from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
 from verdict_cli.stats.columns.saved_rows import (
     SAVED_ROW_ROOTS,
     Evaluated,
-    RowExpression,
     Rows,
     SavedRowPath,
     column_homes,
     entry_rows,
     entry_type,
+    is_reached,
     row_batches,
     row_paths,
 )
@@ -46,23 +47,16 @@ from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import declared_types, table_columns
 
-
-def plain_column(expression: RowExpression) -> str | None:
-    """The column of the results that the expression is; None where it is more than a column."""
-    match expression.path:
-        case ("source" | "output" as root, str(name)):
-            return f"{root}.{name}"
-        case ("nodes", str(node), str(name)):
-            return f"{node}.{name}"
-    return None
-
-
 OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
 """The expressions whose value may be missing, since they depend on the pipeline's output."""
-LONGER = "options"
-"""The column computed from `options`: by how much option A is longer than B."""
-OF_PEOPLE = ("target", "gold", INCLUSION)
+OF_PEOPLE = ("target", GOLD, INCLUSION)
 """The expressions of which a failed row may have the value too."""
+VALUES = (*OF_PEOPLE, *OUTPUT_KEYS, "panel", "options")
+"""The expressions that give a column; of `options` those of the lengths."""
+KEYS = ("by", "cluster", "group")
+"""The expressions that give a key for each row."""
+COUNTED = "gold.where"
+"""The expression that says which labels count."""
 
 
 class Collected(Struct, frozen=True):
@@ -165,29 +159,14 @@ def _absent_columns(expression: Expression, names: Collection[str]) -> list[str]
     return [name for name in named if f"source.{name}" not in names]
 
 
-class _Longer(Struct, frozen=True):
-    """By how much option A is longer than B: numbers are lengths, texts and lists have one."""
-
-    options: tuple[Expression, ...]
-    text: str = "options"
-    path: SavedRowPath | None = None
-
-    @property
-    def paths(self) -> tuple[SavedRowPath, ...]:
-        return tuple(path for option in self.options for path in option.paths)
-
-    def __call__(self, values: Mapping[str, Any]) -> float:
-        first, second = (_length(option, values) for option in self.options)
-        return float(first - second)
-
-
-def _length(expression: Expression, values: Mapping[str, Any]) -> float:
-    value = expression(values)
+def _length(value: Any, text: str) -> Any:
+    """The length of a text or a list; a number is one. The RowError of another value."""
     if isinstance(value, str | list | tuple):
         return len(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or isinstance(value, RowError):
         return value
-    raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
+    return RowError(f"`{text}` gives {value!r}, which is neither a text nor a length")
 
 
 def _first(rows: RowMask) -> Sequence[int]:
@@ -195,18 +174,29 @@ def _first(rows: RowMask) -> Sequence[int]:
     return [int(place) for place in np.flatnonzero(rows)[:1]]
 
 
-def _lacks(expression: RowExpression, rows: Rows) -> RowMask:
+def _lacks(expression: Expression, rows: Rows) -> RowMask:
     """Where the expression has no value, and reads a unit that was skipped."""
-    reads = [any(_reads(expression, unit) for unit in units) for units in rows.skipped.labels]
+    reads = []
+    for units in rows.skipped.labels:
+        homes = [("output",) if unit == "output" else ("nodes", unit) for unit in units]
+        reads.append(any(is_reached(home, path) for home in homes for path in expression.paths))
     found = rows.evaluate(expression)
     without = found.failing | found.where(lambda value: value is None)
     of_skipped: RowMask = np.array(reads, dtype=bool)[rows.skipped.codes]
     return without & of_skipped
 
 
-def _reads(expression: RowExpression, unit: str) -> bool:
-    home = ("output",) if unit == "output" else ("nodes", unit)
-    return any(path[: len(home)] == home for path in expression.paths)
+def _texts(evaluation: Evaluation) -> dict[str, str]:
+    """The expressions of an evaluation by their keys."""
+    single = ("where", "target", *OUTPUT_KEYS, "cluster", "group")
+    texts = {key: getattr(evaluation, key) for key in single}
+    for key in ("panel", "options", "by"):
+        listed = getattr(evaluation, key) or ()
+        texts |= {f"{key}[{index}]": text for index, text in enumerate(listed)}
+    if evaluation.gold is not None:
+        keys = ("target", "weight", "where")
+        texts |= {f"gold.{key}": getattr(evaluation.gold, key) for key in keys}
+    return {key: text for key, text in texts.items() if text is not None}
 
 
 class _Reader:
@@ -221,66 +211,46 @@ class _Reader:
         only: Mapping[str, Any],
         declared: Mapping[str, DeclaredType],
     ) -> None:
-        self.name, self.results, self.items, self.splits = (
-            name,
-            results,
-            evaluation.items,
-            len(evaluation.by),
-        )
-        given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
-        given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
-        self.expressions: dict[str, RowExpression] = {**self._compiled_of(given)}
-        self.gold_where = None
-        if (gold := evaluation.gold) is not None:
-            self.expressions["gold"] = self._compiled("gold.target", gold.target)
-            self.expressions |= self._compiled_of({INCLUSION: gold.weight})
-            self.gold_where = (
-                None if gold.where is None else self._compiled("gold.where", gold.where)
-            )
-        if options := self._compiled_of(
-            {f"options[{at}]": text for at, text in enumerate(evaluation.options or ())}
-        ):
-            self.expressions[LONGER] = _Longer(tuple(options.values()))
+        self.name, self.results, self.items = name, results, evaluation.items
+        self.splits = len(evaluation.by)
+        columns = table_columns(results)
+        self.columns = {home: column for column, home in column_homes(columns, [()]).items()}
+        texts = _texts(evaluation) | {f"where.{path}": path for path in only}
+        compiled = {key: self._compiled(key, text) for key, text in texts.items()}
+        self.compiled = {
+            key: expression
+            for key, expression in compiled.items()
+            if not (key.startswith("by[") and _absent_columns(expression, columns))
+        }
+        self.where = self.compiled.get("where")
+        self.filters = [] if self.where is None else [(self.where, True)]
+        self.filters += [(self.compiled[f"where.{path}"], value) for path, value in only.items()]
+        self.expressions, self.keyed = self._of(VALUES), self._of(KEYS)
         words: dict[Any, int] = {}
         self.builders = {
             key: ColumnBuilder(words, self._declared(expression, declared))
             for key, expression in self.expressions.items()
         }
-        self.where = self._compiled("where", evaluation.where) if evaluation.where else None
-        self.filters = [] if self.where is None else [(self.where, True)]
-        self.filters += [
-            (self._compiled(f"where.{path}", path), value) for path, value in only.items()
-        ]
-        keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
-        keyed |= {key: text for key in ("cluster", "group") if (text := getattr(evaluation, key))}
-        columns = frozenset(table_columns(results))
-        self.keyed = {
-            key: expression
-            for key, expression in self._compiled_of(keyed).items()
-            if not (key.startswith("by[") and _absent_columns(expression, columns))
-        }
         self.keys = {key: KeyBuilder() for key in self.keyed}
         if self.items is not None:  # entries of one row have correlated errors
             self.keys.setdefault("cluster", KeyBuilder())
-        self.given_ids = ids or ()
+        self.row_keys = ids or ()
         self.ids: list[str] = []
         self.at = [np.zeros(0, dtype=np.int64)]
         self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
-    @property
-    def every(self) -> list[RowExpression]:
-        """All expressions but that of which labels count."""
-        return [
-            *(expression for expression, _ in self.filters),
-            *self.expressions.values(),
-            *self.keyed.values(),
-        ]
+    def _of(self, kinds: Sequence[str]) -> dict[str, Expression]:
+        """The expressions of these kinds; those of a list are `by[0]`, `by[1]` and so on."""
+        return {
+            key: expression
+            for key, expression in self.compiled.items()
+            if key.partition("[")[0] in kinds
+        }
 
     @property
     def paths(self) -> list[SavedRowPath]:
-        counted = [] if self.gold_where is None else [self.gold_where]
-        paths = [path for expression in (*self.every, *counted) for path in expression.paths]
+        paths = [path for expression in self.compiled.values() for path in expression.paths]
         return paths if self.items is None else row_paths(self.items, paths)
 
     @property
@@ -292,7 +262,7 @@ class _Reader:
     def predicted_column(self) -> str | None:
         """The column that the prediction is; None where it is more than a column."""
         expression = self.expressions.get("prediction") or self.expressions.get("panel[0]")
-        return plain_column(expression) if expression is not None else None
+        return None if expression is None else self.columns.get(expression.path or ())
 
     def read(self, rows: Rows) -> None:
         """Add the rows, or their entries, that are selected."""
@@ -314,9 +284,9 @@ class _Reader:
             self.keys[key].extend(found.values, found.at)
         if "cluster" in self.keys and "cluster" not in self.keyed:
             self.keys["cluster"].extend(rows.numbers.tolist(), np.arange(len(rows.at)))
-        if self.given_ids:
+        if self.row_keys:
             self.ids += [
-                f"{self.given_ids[at]}[{entry}]" if entry else self.given_ids[at]
+                f"{self.row_keys[at]}[{entry}]" if entry else self.row_keys[at]
                 for at, entry in zip(rows.at, rows.entries, strict=True)
             ]
 
@@ -331,8 +301,9 @@ class _Reader:
             return skipped
         some = rows.take(skipped)
         lacking = np.zeros(len(some.at), dtype=bool)
-        for expression in self.every:
-            lacking |= _lacks(expression, some)
+        for key, expression in self.compiled.items():
+            if key != COUNTED:
+                lacking |= _lacks(expression, some)
         if self.where is not None:
             is_false = some.evaluate(self.where).where(lambda value: value is False)
             lacking &= _lacks(self.where, some) | ~is_false
@@ -352,11 +323,11 @@ class _Reader:
             rows = rows.take(found.where(partial(eq, required)))
         return rows
 
-    def _add_label(self, key: str, expression: RowExpression, rows: Rows) -> None:
+    def _add_label(self, key: str, expression: Expression, rows: Rows) -> None:
         """Add what people gave, which a failed row may have too."""
         found = self._fixed(key, expression, rows)
-        if key == "gold" and self.gold_where is not None:
-            found = found.only(self._fixed("gold.where", self.gold_where, rows).where(bool))
+        if key == GOLD and COUNTED in self.compiled:
+            found = found.only(self._fixed(COUNTED, self.compiled[COUNTED], rows).where(bool))
         problems = self.builders[key].extend(found.values, found.at)
         for number, reason in problems.items():
             if found.values[number] is not None:
@@ -364,9 +335,12 @@ class _Reader:
                 hint = "give a label, a number or null"
                 raise self._error(key, rows.name(place), f"`{expression.text}` {reason}", hint)
 
-    def _add_output(self, key: str, expression: RowExpression, rows: Rows) -> None:
+    def _add_output(self, key: str, expression: Expression, rows: Rows) -> None:
         """Add what the pipeline gave. A row that did not fail and has no value is counted."""
         found = rows.evaluate(expression).only(~rows.failed)
+        if key.startswith("options"):
+            lengths = [_length(value, expression.text) for value in found.values]
+            found = Evaluated(lengths, found.at)
         problems = self.builders[key].extend(found.values, found.at)
         unread = np.isin(found.at, [*problems])
         for place in _first(unread):
@@ -377,7 +351,7 @@ class _Reader:
             known, first = self.unreadable.get(key, (0, f"{rows.name(place)}: {message}"))
             self.unreadable[key] = (known + int(unread.sum()), first)
 
-    def _fixed(self, key: str, expression: RowExpression, rows: Rows) -> Evaluated:
+    def _fixed(self, key: str, expression: Expression, rows: Rows) -> Evaluated:
         """The values; a failed row may have none, if the expression depends on an output. Raises DataError for another."""
         found = rows.evaluate(expression)
         depends = any(path[0] in ("output", "nodes") for path in expression.paths)
@@ -387,9 +361,6 @@ class _Reader:
             raise self._error(key, rows.name(place), error.message, error.hint)
         return found.only(~failing)
 
-    def _compiled_of(self, texts: Mapping[str, str | None]) -> dict[str, Expression]:
-        return {key: self._compiled(key, text) for key, text in texts.items() if text is not None}
-
     def _compiled(self, key: str, text: str) -> Expression:
         try:
             return compile_expression(text, SAVED_ROW_ROOTS if self.items is None else None)
@@ -398,12 +369,12 @@ class _Reader:
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
 
     def _declared(
-        self, expression: RowExpression, declared: Mapping[str, DeclaredType]
+        self, expression: Expression, declared: Mapping[str, DeclaredType]
     ) -> DeclaredType | None:
-        column = plain_column(expression) or ""
-        if self.items is not None and column.startswith("output."):
-            column = column.replace("output.", f"{self.items}.")
-        known = None if column.startswith("source.") else declared.get(column)
+        path = expression.path or ("",)
+        if self.items is not None and path[0] == "output":
+            path = ("nodes", self.items, *path[1:])
+        known = None if path[0] == "source" else declared.get(self.columns.get(path, ""))
         return known if self.items is None else entry_type(known)
 
     def _error(self, key: str, row: str, message: str, hint: str) -> DataError:

@@ -17,6 +17,8 @@ from verdict_cli.storage.tables.column_types import DeclaredType
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 RowMask = npt.NDArray[np.bool_]
+Ends = tuple[float, float]
+"""The smallest and the largest number that something can be."""
 
 
 class Factorized(Struct, frozen=True):
@@ -84,8 +86,8 @@ def disambiguate_labels(values: Sequence[Any]) -> list[str]:
 
 
 MISSING, NUMERIC = -1, -2
-INCLUSION = "gold.weight"
-"""The column of the probabilities with which rows were drawn for a human label."""
+GOLD, INCLUSION = "gold.target", "gold.weight"
+"""The columns of human labels, and of the probabilities with which rows were drawn for one."""
 EXACT = 2**53
 """Floats cannot distinguish integers beyond this: they are labels, not numbers."""
 
@@ -104,15 +106,9 @@ class Column(Struct, frozen=True):
     declared: DeclaredType | None = None
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self) -> Ends | None:
         """The ends of the declared scale; None without one, or where a value is outside it."""
-        if self.declared is None or self.declared.bounds is None:
-            return None
-        low, high = self.declared.bounds
-        known = self.numbers[np.isfinite(self.numbers)]
-        return (
-            (low, high) if not len(known) or (low <= known.min() and known.max() <= high) else None
-        )
+        return shared_bounds(self, self)
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
@@ -137,6 +133,19 @@ class Column(Struct, frozen=True):
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 
 
+def shared_bounds(first: Column, second: Column) -> Ends | None:
+    """The ends of the scale that either column declares; None without one, or where a value of either is outside it."""
+    scales = [column.declared.bounds for column in (first, second) if column.declared is not None]
+    ends = next((scale for scale in scales if scale is not None), None)
+    if ends is None:
+        return None
+    is_outside = [
+        (column.numbers < ends[0]).any() or (column.numbers > ends[1]).any()
+        for column in (first, second)
+    ]
+    return None if any(is_outside) else ends
+
+
 class LabelSet(Struct, frozen=True):
     """The labels that columns share: numbers in order, then words as their scale lists them, else by the alphabet."""
 
@@ -147,11 +156,9 @@ class LabelSet(Struct, frozen=True):
     @staticmethod
     def of(*columns: Column, positive: Any = None) -> LabelSet:
         """The labels of all columns, and the positive one, whether it occurs or not."""
-        distinct = np.unique(np.concatenate([column.numbers for column in columns]))
         extra = [float(positive)] if isinstance(positive, bool | int | float) else []
-        numbers = np.unique(
-            np.concatenate([distinct[~np.isnan(distinct)], np.array(extra, dtype=np.float64)])
-        )
+        numbers = np.unique(np.concatenate([*(column.numbers for column in columns), extra]))
+        numbers = numbers[~np.isnan(numbers)]
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
         known = {int(code): shared[code] for code in codes}

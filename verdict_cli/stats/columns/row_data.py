@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,17 +23,21 @@ from verdict_cli.language.metric_registry import (
 )
 from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plural import plural
-from verdict_cli.stats.columns.collect import LONGER, Collected
+from verdict_cli.stats.columns.collect import Collected
 from verdict_cli.stats.columns.column import (
+    GOLD,
     INCLUSION,
     MISSING,
     NUMERIC,
     Column,
+    Ends,
     Factorized,
     Floats,
     Ints,
     LabelSet,
+    RowMask,
     key_text,
+    shared_bounds,
 )
 
 
@@ -50,7 +53,7 @@ class GoldPairs(Struct, frozen=True):
     truth: Floats
     binary: bool
     cluster: Ints | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: Ends | None = None
     inclusion: Floats | None = None
     of: GoldScope = "population"
 
@@ -66,11 +69,11 @@ class GoldPairs(Struct, frozen=True):
         return high - low
 
     @property
-    def labelled(self) -> npt.NDArray[np.bool_]:
+    def labelled(self) -> RowMask:
         return np.logical_not(np.isnan(self.truth))
 
     @property
-    def answered(self) -> npt.NDArray[np.bool_]:
+    def answered(self) -> RowMask:
         return np.logical_not(np.isnan(self.judge))
 
     @property
@@ -99,10 +102,8 @@ def gold_pairs(
     """All rows, or why they cannot be compared; None without `gold`. A `positive` makes shares of labels."""
     if evaluation.gold is None:
         return None
-    judged, gold = (
-        columns["value" if evaluation.value is not None else "prediction"],
-        columns["gold"],
-    )
+    judged = columns["value" if evaluation.value is not None else "prediction"]
+    gold = columns[GOLD]
     if evaluation.positive is not None:
         labels = LabelSet.of(gold, judged, positive=evaluation.positive)
         code = labels.index(evaluation.positive)
@@ -113,9 +114,7 @@ def gold_pairs(
     elif judged.numeric and gold.numeric:
         judge, truth = judged.numbers.copy(), gold.numbers.copy()
         both = np.concatenate([judge[judged.present], truth[gold.present]])
-        binary, bounds = bool(np.isin(both, (0.0, 1.0)).all()), judged.bounds
-        if bounds and len(both) and not (bounds[0] <= both.min() and both.max() <= bounds[1]):
-            bounds = None
+        binary, bounds = bool(np.isin(both, (0.0, 1.0)).all()), shared_bounds(judged, gold)
     else:
         return "`gold` compares numbers; set `positive` to count a label"
     truth[np.equal(gold.codes, MISSING)] = np.nan
@@ -208,7 +207,7 @@ class EvaluationData(Struct, frozen=True):
             probability=columns.get("probability", none),
             value=columns.get("value", none),
             consistent=columns.get("consistent", none),
-            longer=columns.get(LONGER, none),
+            longer=_longer(columns) if "options[0]" in columns else none,
             panel=panel,
             votes=tuple(labels.codes(column) for column in panel),
             positive=labels.index(evaluation.positive),
@@ -235,6 +234,13 @@ class EvaluationData(Struct, frozen=True):
                 len(self.labels),
             )
         return None if code is None else (self.target == code).astype(np.float64)
+
+
+def _longer(columns: Mapping[str, Column]) -> Column:
+    """By how much option A is longer than B."""
+    lengths = columns["options[0]"].numbers - columns["options[1]"].numbers
+    codes = np.where(np.isnan(lengths), MISSING, NUMERIC).astype(np.int32)
+    return Column(lengths, codes, (), frozenset({"float"}))
 
 
 def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

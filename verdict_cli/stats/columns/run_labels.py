@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import named_scales
 from verdict_cli.plural import plural
+from verdict_cli.stats.columns.column import Ends
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.human_labels import FILE, HumanLabel, label_key, read_annotations
 from verdict_cli.storage.tables.label_queue import human_values
@@ -100,21 +101,20 @@ class LabelReader:
     """Reads labels as values of the predictions' types, and counts those that are none."""
 
     def __init__(self, types: Sequence[DeclaredType]) -> None:
-        schemas = [declared.schema for declared in types]
-        self._has_truths = any(schema.get("type") == "boolean" for schema in schemas)
-        listed = [value for declared in types for value in declared.values]
-        self._values = [*([True, False] if self._has_truths else []), *listed]
-        self._bounds = [
-            (schema.get("minimum", -math.inf), schema.get("maximum", math.inf))
-            for schema in schemas
-            if schema.get("type") in ("integer", "number") and "enum" not in schema
-        ]
-        open_types = [
-            schema
-            for schema in schemas
-            if schema.get("type") not in ("boolean", "integer", "number")
-        ]
-        self._is_closed = bool(types) and all("enum" in schema for schema in open_types)
+        self._values: list[Any] = []
+        self._bounds: list[Ends] = []
+        self._is_closed = bool(types)
+        for declared in types:
+            schema, kind = declared.schema, declared.schema.get("type")
+            if kind == "boolean":
+                self._values += [True, False]
+            elif declared.values:
+                self._values += declared.values
+            elif kind in ("integer", "number"):
+                ends = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+                self._bounds.append(ends)
+            else:
+                self._is_closed = False
         self._off: Counter[Any] = Counter()
         self._kinds: set[str] = set()
         self._total = self.unsure = 0

@@ -78,15 +78,11 @@ class Sample(Struct, frozen=True):
         groups = min(self.units, most)
         group = rng.permutation(self.units) % groups
         of_row = group if self.cluster is None else group[self.cluster]
-        cell = np.sort(of_row * atoms + self.atom)
         for start in range(0, groups, step):
             stop = min(start + step, groups)
-            here = (
-                cell[slice(*np.searchsorted(cell, (start * atoms, stop * atoms)))] - start * atoms
-            )
-            removed = np.bincount(here, minlength=(stop - start) * atoms).reshape(
-                stop - start, atoms
-            )
+            here = (of_row >= start) & (of_row < stop)
+            cell = (of_row[here] - start) * atoms + self.atom[here]
+            removed = np.bincount(cell, minlength=(stop - start) * atoms).reshape(-1, atoms)
             yield self.counts - removed, np.ones(stop - start)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions.expression import to_plain
+from verdict_cli.language.expressions.expression import Expression, to_plain
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, KeyBuilder, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
@@ -38,29 +39,6 @@ SKIPPED = "skipped"
 
 _BATCH = 10_000
 """Rows that are in memory at once."""
-
-
-class RowExpression(Protocol):
-    """What is computed from a row's values."""
-
-    @property
-    def text(self) -> str:
-        """What is written."""
-        ...
-
-    @property
-    def path(self) -> SavedRowPath | None:
-        """The path that the expression is; None where it is more than a path."""
-        ...
-
-    @property
-    def paths(self) -> Sequence[SavedRowPath]:
-        """The paths that it reads."""
-        ...
-
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        """The value. RowError where it cannot be computed."""
-        ...
 
 
 class Evaluated(Struct, frozen=True):
@@ -114,9 +92,9 @@ class Rows(Struct, frozen=True):
 
     def take(self, rows: RowMask) -> Rows:
         """Those of the rows that the mask selects."""
-        if rows.all():
-            return self
-        places = np.flatnonzero(rows)
+        return self if rows.all() else self.at_places(np.flatnonzero(rows))
+
+    def at_places(self, places: Ints) -> Rows:
         return Rows(
             self.numbers[places],
             self.at[places],
@@ -126,7 +104,7 @@ class Rows(Struct, frozen=True):
             {path: column.take(places) for path, column in self.columns.items()},
         )
 
-    def evaluate(self, expression: RowExpression) -> Evaluated:
+    def evaluate(self, expression: Expression) -> Evaluated:
         """The expression's values: it is computed once for each distinct tuple of the columns that it reads."""
         columns = {
             path: column
@@ -177,25 +155,19 @@ def is_reached(column: SavedRowPath, path: SavedRowPath) -> bool:
 class TextKeyed(dict[Any, Any]):
     """A mapping from a table, whose keys have become texts: `true` finds `"true"`, and 4 finds `"4"`."""
 
-    def __missing__(self, key: Any) -> Any:
-        """The value of a boolean's or a number's text. KeyError where there is none."""
-        for text in _texts(key):
-            if dict.__contains__(self, text):
-                return dict.__getitem__(self, text)
-        raise KeyError(key)
+    def _text(self, key: Any) -> Any:
+        """The text that the key has become; the key itself where there is none."""
+        return next((text for text in _texts(key) if dict.__contains__(self, text)), key)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(self._text(key))
 
     def __contains__(self, key: object) -> bool:
-        """Whether the key is there, or its text."""
-        return dict.__contains__(self, key) or any(
-            dict.__contains__(self, text) for text in _texts(key)
-        )
+        return super().__contains__(self._text(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of the key or of its text, else the default."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        return super().get(self._text(key), default)
 
 
 def _texts(key: object) -> tuple[str, ...]:
@@ -303,11 +275,9 @@ def saved_rows(
             yield int(rows.numbers[place]), bool(rows.failed[place]), {**values, SKIPPED: skipped}
 
 
-def column_homes(
-    columns: Sequence[str], paths: Sequence[SavedRowPath]
-) -> dict[str, tuple[str, ...]]:
+def column_homes(columns: Sequence[str], paths: Sequence[SavedRowPath]) -> dict[str, SavedRowPath]:
     """Column -> (root, field) or ("nodes", node, field) for the columns that these paths reach."""
-    homes: dict[str, tuple[str, ...]] = {}
+    homes: dict[str, SavedRowPath] = {}
     for column in columns:
         head, dot, field = column.partition(".")
         if not dot or head == "failure":
@@ -324,10 +294,7 @@ def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
     An entry's `output` is the unit's, its names are those that `each` gives it. One that has no output counts as failed.
     """
     columns = {path: column for path, column in rows.columns.items() if path[:2] == ("nodes", unit)}
-    numbers: list[str] = []
-    places: list[int] = []
-    lacking: list[bool] = []
-    entries: list[dict[SavedRowPath, Any]] = []
+    entries: list[tuple[int, str, dict[SavedRowPath, Any]]] = []
     unreached = 0
     for place, values in enumerate(_mappings(columns, np.arange(len(rows.at)))):
         outputs = values["nodes"].get(unit, {})
@@ -335,30 +302,23 @@ def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
         if not isinstance(listed, list):
             unreached += bool(rows.failed[place])
             continue
-        for number, index, entry, given in _flat("", listed, outputs):
-            lacks_output = all(value is None for value in given.values())
-            output = {} if lacks_output else given
-            numbers.append(number)
-            places.append(place)
-            lacking.append(lacks_output)
+        for number, index, entry, output in _flat("", listed, outputs):
             named: dict[SavedRowPath, Any] = {(name,): value for name, value in entry.items()}
-            named |= {("output", name): _text_keyed(value) for name, value in output.items()}
-            entries.append(named | {("index",): index})
+            if any(value is not None for value in output.values()):
+                named |= {("output", name): _text_keyed(value) for name, value in output.items()}
+            entries.append((place, number, named | {("index",): index}))
     own = {
-        path: _factorized(entry.get(path, _ABSENT) for entry in entries)
-        for path in dict.fromkeys(path for entry in entries for path in entry)
+        path: _factorized(named.get(path, _ABSENT) for _, _, named in entries)
+        for path in dict.fromkeys(path for _, _, named in entries for path in named)
     }
-    taken = np.array(places, dtype=np.int64)
-    of_row = {
-        path: column.take(taken) for path, column in rows.columns.items() if path[0] != "output"
-    }
-    found = Rows(
-        rows.numbers[taken],
-        rows.at[taken],
-        numbers,
-        rows.failed[taken] | np.array(lacking, dtype=bool),
-        rows.skipped.take(taken),
-        of_row | own,
+    lacking = [not any(path[0] == "output" for path in named) for _, _, named in entries]
+    of_rows = rows.at_places(np.array([place for place, _, _ in entries], dtype=np.int64))
+    outer = {path: column for path, column in of_rows.columns.items() if path[0] != "output"}
+    found = replace(
+        of_rows,
+        entries=[number for _, number, _ in entries],
+        failed=of_rows.failed | np.array(lacking, dtype=bool),
+        columns=outer | own,
     )
     return found, unreached
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-_HALVINGS = 60
+from verdict_cli.distributions import last_passing
+from verdict_cli.stats.columns.column import Ends
 
 
-def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float]:
+def anytime_interval(total: float, n: float, alpha: float) -> Ends:
     """The ends for the mean of `n` values from 0 to 1 with this sum: all of them, at every n, hold with probability
     1 - alpha.
 
@@ -33,12 +34,6 @@ def anytime_interval(total: float, n: float, alpha: float) -> tuple[float, float
         )
         return mixture - log > math.log(1 / alpha)
 
-    ends = []
-    for outer in (0.0, 1.0):
-        inside, outside = total / n, outer
-        if is_rejected(outside):
-            for _ in range(_HALVINGS):
-                middle = (inside + outside) / 2
-                inside, outside = (inside, middle) if is_rejected(middle) else (middle, outside)
-        ends.append(outside)
-    return ends[0], ends[1]
+    mean = total / n
+    low = last_passing(is_rejected, mean)
+    return low, 1 - last_passing(lambda gap: is_rejected(1 - gap), 1 - mean)

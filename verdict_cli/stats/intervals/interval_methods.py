@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from verdict_cli.distributions import (
     student_quantile,
 )
 from verdict_cli.plural import plural
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Ends, Floats, Ints, RowMask
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.metrics.statistic import (
     IDENTITY,
@@ -76,7 +76,9 @@ ONE_FAR_ROW = 1.5
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows}: the interval may be too narrow"
-FEW_OTHER_LABELS = "{rows} another label than the most frequent one: the interval may be too narrow"
+FEW_OTHER_LABELS = (
+    "only {rows} another label than the most frequent one: the interval may be too narrow"
+)
 FEW_CLUSTERS_OF_LABEL = (
     "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
 )
@@ -96,11 +98,16 @@ def kish(sizes: Floats) -> float:
     return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
-def cluster_sizes(sample: Sample, kept: Floats | None = None) -> Floats:
-    """The rows of each cluster; of the atoms in `kept` (1 or 0), if given."""
+def cluster_sums(sample: Sample, column: Floats) -> Floats:
+    """The sum over each cluster's rows of a value at each atom; of 1 or 0 how many of its rows count."""
     assert sample.cluster is not None
-    rows = None if kept is None else kept[sample.atom]
-    return np.bincount(sample.cluster, rows, minlength=sample.units).astype(np.float64)
+    sums = np.bincount(sample.cluster, column[sample.atom], minlength=sample.units)
+    return sums.astype(np.float64)
+
+
+def cluster_sizes(sample: Sample) -> Floats:
+    """The rows of each cluster."""
+    return cluster_sums(sample, np.ones(len(sample.counts)))
 
 
 def effective_clusters(sample: Sample) -> float:
@@ -131,10 +138,7 @@ def raised_design_effect(
 
 def most_frequent_share(values: Floats, sample: Sample) -> float:
     """The share of rows that have the most frequent of the values."""
-    return (
-        float(np.bincount(np.unique(values, return_inverse=True)[1], sample.counts).max())
-        / sample.n
-    )
+    return float(_occurrences(values, sample)[2].max()) / sample.n
 
 
 def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
@@ -159,9 +163,7 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     return warnings
 
 
-def raised_rank_variance(
-    variance: float, value: float, separates: Floats, sample: Sample
-) -> tuple[float, float]:
+def raised_rank_variance(variance: float, value: float, separates: Floats, sample: Sample) -> Ends:
     """The variance of a metric of how two classes are ranked, raised as by a few more rows of each class that vary as much
     as they can, and its degrees of freedom: those of the rarer class. Near the ceiling a sample often lacks the one row
     of the rarer class that lies among the others, and its variance is then next to nothing."""
@@ -170,7 +172,7 @@ def raised_rank_variance(
         sides.append(
             float(sample.counts @ side)
             if sample.cluster is None
-            else kish(cluster_sizes(sample, side))
+            else kish(cluster_sums(sample, side))
         )
     rarer = max(min(sides), 1.0)
     most = value * (1 - value) * sum(1 / max(side, 1.0) for side in sides)
@@ -196,7 +198,7 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
     return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
 
 
-def hides_far_rows(values: Floats, sample: Sample, ends: tuple[float, float]) -> bool:
+def hides_far_rows(values: Floats, sample: Sample, ends: Ends) -> bool:
     """Whether rows lie so close together within the ends of their scale that a row at the far end, which none may be, would
     vary more than all of them."""
     mean = float(sample.counts @ values) / sample.n
@@ -221,40 +223,43 @@ def near_normal(values: Floats) -> bool:
 def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> list[str]:
     """Of metrics in which labels count by their share of the rows, all labels but the most frequent one count as one: a
     label that nobody uses does not decide them."""
-    keys, inverse = np.unique(classes, return_inverse=True)
-    counts = np.bincount(inverse, sample.counts)
+    keys, labels, counts = _occurrences(classes, sample)
     if len(keys) < 2:
         return [ONE_LABEL]
-    if not statistic.labels_count_alike:
-        inverse = (inverse != counts.argmax()).astype(np.int64)
-        counts = np.bincount(inverse, sample.counts)
-    if (fewest := int(counts.min())) < FEW_ROWS:
-        if statistic.labels_count_alike:
-            return [FEW_OF_LABEL.format(rows=plural(fewest, "row"))]
-        return [FEW_OTHER_LABELS.format(rows="only " + plural(fewest, "row has|rows have"))]
-    if sample.cluster is None:
-        return []
-    worth = [
-        kish(cluster_sizes(sample, (inverse == index).astype(np.float64)))
-        for index in range(len(counts))
-    ]
-    return (
-        [FEW_CLUSTERS_OF_LABEL.format(effective=min(worth))] if min(worth) < FEWEST_CLUSTERS else []
-    )
+    if statistic.labels_count_alike:
+        return _few(labels, sample, FEW_OF_LABEL, "row", FEW_CLUSTERS_OF_LABEL)
+    others, form = labels != counts.argmax(), "row has|rows have"
+    return _few(others, sample, FEW_OTHER_LABELS, form, FEW_CLUSTERS_OF_LABEL)
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
-    inverse = np.unique(values, return_inverse=True)[1]
-    counts = np.bincount(inverse, sample.counts)
-    others = sample.n - int(counts.max())
-    if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
-        return [FEW_OTHERS.format(rows=plural(others, "row differs|rows differ"))]
-    if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
+    _, labels, counts = _occurrences(values, sample)
+    if not CONCENTRATED * sample.n <= counts.max() < sample.n:
         return []
-    effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))
-    return (
-        [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []
-    )
+    others, form = labels != counts.argmax(), "row differs|rows differ"
+    return _few(others, sample, FEW_OTHERS, form, FEW_CLUSTERS_OF_OTHERS)
+
+
+def _occurrences(values: Floats, sample: Sample) -> tuple[Floats, Ints, Floats]:
+    """The distinct values, which of them each atom has, and in how many rows they occur."""
+    keys, labels = np.unique(values, return_inverse=True)
+    counts = np.bincount(labels, sample.counts).astype(np.float64)
+    return keys, labels.astype(np.int64), counts
+
+
+def _few(
+    labels: Ints | RowMask, sample: Sample, of_rows: str, form: str, of_clusters: str
+) -> list[str]:
+    """The warning of a label of too few rows, or in too few clusters."""
+    counts = np.bincount(labels, sample.counts)
+    fewest = int(counts.min())
+    if fewest < FEW_ROWS:
+        return [of_rows.format(rows=plural(fewest, form))]
+    if sample.cluster is None:
+        return []
+    masks = [(labels == label).astype(np.float64) for label in range(len(counts))]
+    worth = min(kish(cluster_sums(sample, mask)) for mask in masks)
+    return [of_clusters.format(effective=worth)] if worth < FEWEST_CLUSTERS else []
 
 
 NO_VARIATION = "the rows do not vary, and nothing says how far others may lie"
@@ -268,7 +273,6 @@ RAISED_BY_FEW = 10.0
 RAISED = (0.0, 1.0, 2.0, 4.0)
 """How a skewness s of n rows is raised before Hall's correction: to s (1 + 10 / n), and where squares decide the metric
 also to s (1 + 10 / n + c s) for these c (benchmarks/interval_coverage.py)."""
-IntervalEnds = tuple[float, float]
 
 
 class MetricValue(Struct, frozen=True):
@@ -318,7 +322,7 @@ def student(level: float, freedom: float) -> float:
     return student_quantile(freedom, (1 + level) / 2)
 
 
-def clopper_pearson(hits: float, rows: float, level: float) -> IntervalEnds:
+def clopper_pearson(hits: float, rows: float, level: float) -> Ends:
     """The ends of the exact interval of a proportion (Clopper and Pearson, 1934); counts need not be whole."""
     tail = (1 - level) / 2
     low = 0.0 if hits <= 0 else beta_quantile(hits, rows - hits + 1, tail)
@@ -326,7 +330,7 @@ def clopper_pearson(hits: float, rows: float, level: float) -> IntervalEnds:
     return low, high
 
 
-def score(share: float, rows: float, quantile: float) -> IntervalEnds:
+def score(share: float, rows: float, quantile: float) -> Ends:
     """The ends of Wilson's interval of a share; the number of rows need not be whole."""
     reach = quantile**2 / rows
     middle = (share + reach / 2) / (1 + reach)
@@ -348,6 +352,21 @@ class StandardError(Struct, frozen=True):
     bias: float = 0.0
 
 
+def deleted_values(
+    statistics: Sequence[Statistic],
+    sample: Sample,
+    rng: np.random.Generator,
+    most: int = MOST_DELETIONS,
+) -> tuple[Floats, Floats]:
+    """The value of each statistic (rows) without each unit or group, and how many units each of these stands for."""
+    width = max(statistic.width for statistic in statistics)
+    values, counts = [], []
+    for weights, units in sample.deletions(rng, width, most):
+        values.append(np.stack([statistic.at(weights) for statistic in statistics]))
+        counts.append(units)
+    return np.concatenate(values, axis=1), np.concatenate(counts)
+
+
 def jackknife_errors(
     statistics: Mapping[str, Statistic],
     sample: Sample,
@@ -357,19 +376,9 @@ def jackknife_errors(
     """The standard error of each statistic, None where no row changes it; NaN where it needs every row to be defined."""
     if not statistics:
         return {}
-    values: dict[str, list[Floats]] = {name: [] for name in statistics}
-    counts: list[Floats] = []
-    width = max(statistic.width for statistic in statistics.values())
-    for weights, units in sample.deletions(rng, width, most):
-        counts.append(units)
-        for name, statistic in statistics.items():
-            values[name].append(statistic.at(weights))
-    if not counts:
-        return {}
-    of_all = np.concatenate(counts)
-    errors = {
-        name: _jackknife_error(np.concatenate(parts), of_all) for name, parts in values.items()
-    }
+    without, units = deleted_values([*statistics.values()], sample, rng, most)
+    each = zip(statistics, without, strict=True)
+    errors = {name: _jackknife_error(values, units) for name, values in each}
     if sample.cluster is None:
         return errors
     alone = jackknife_errors(statistics, structs.replace(sample, cluster=None), rng, most)
@@ -440,7 +449,7 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
 
 def student_interval(
     value: float, error: StandardError, scale: NormalizingScale, level: float
-) -> IntervalEnds:
+) -> Ends:
     """The ends of Student's interval, symmetric on the scale."""
     reach = student(level, error.freedom) * error.error * scale.slope(value)
     middle = scale.to(value)
@@ -449,7 +458,7 @@ def student_interval(
 
 def perfect_agreement_interval(
     value: float, statistic: Statistic, sample: Sample, level: float
-) -> IntervalEnds | None:
+) -> Ends | None:
     """The ends where all rows agree: what Wilson's z² rows that disagree would make of the value; None elsewhere."""
     if statistic.with_disagreement is None or value < statistic.bounds[1] - NEAR:
         return None
@@ -460,7 +469,7 @@ def perfect_agreement_interval(
 
 def skewness_corrected_interval(
     value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
-) -> IntervalEnds:
+) -> Ends:
     """The ends of Student's interval with Hall's (1992) cubic correction for skewness, of rows or effective clusters.
 
     On the side of the long tail the skewness is raised: few rows show too little of it, and those of squares of values
@@ -498,9 +507,7 @@ def skewness_corrected_interval(
     return low, high
 
 
-def stretched(
-    value: float, ends: IntervalEnds, skewness: float, units: float, quantile: float
-) -> IntervalEnds:
+def stretched(value: float, ends: Ends, skewness: float, units: float, quantile: float) -> Ends:
     """The ends of a share in clusters, the one on the side of the long tail as far as Hall's correction puts it. Where large
     clusters are judged worse, the share's errors have a long tail, which a symmetric quantile does not reach."""
     far = abs(_uncorrected(-quantile, abs(skewness) * (1 + RAISED_BY_FEW / units))) / quantile
@@ -521,7 +528,7 @@ def _uncorrected(ratio: float, skewness: float) -> float:
 
 def agreement_interval(
     value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
-) -> IntervalEnds | None:
+) -> Ends | None:
     """The ends of an agreement's interval; None where no row disagrees, or the metric is not an agreement.
 
     One more row that disagrees is allowed for, since a kind of error that no row shows would add to the variance.
@@ -565,7 +572,7 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     if len(keys) == 1:
         return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
     below = ((ordered < value).astype(np.float64) + (ordered <= value)) / 2
-    share = share_interval(Proportion(below, np.ones(len(ordered))), sample, level)
+    share = effective_share(Proportion(below, np.ones(len(ordered))), sample).interval(level)
     cumulated = np.cumsum(np.bincount(inverse, sample.counts))
     first = max(math.ceil(share[0] * sample.n - 1e-9), 1)
     last = sample.n + 1 - max(math.ceil((1 - share[1]) * sample.n - 1e-9), 1)
@@ -575,87 +582,69 @@ def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -
     )
 
 
-class ClusteredShare(Struct, frozen=True):
-    """A share in clusters: how many clusters count, how many equal ones they are worth, and how many independent rows."""
+class EffectiveShare(Struct, frozen=True):
+    """A share of `rows` that count, and how many independent rows it is worth; in clusters also how many of these count, and
+    Student's degrees of freedom."""
 
     value: float
-    clusters: int
-    effective_clusters: float
-    effective_rows: float
+    rows: float
+    worth: float
+    clusters: int | None = None
+    freedom: float = math.inf
     skewness: float = 0.0
 
-    def interval(self, level: float) -> IntervalEnds:
+    def interval(self, level: float) -> Ends:
         """The ends of the exact interval of so many independent rows, as wide as Student's quantile makes it."""
+        if self.clusters is None:
+            return clopper_pearson(self.value * self.rows, self.rows, level)
         if self.clusters < 2:
             return 0.0, 1.0
-        quantile = student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM))
+        quantile = student(level, max(self.freedom, LEAST_CLUSTER_FREEDOM))
         wide = 2 * normal_cdf(quantile) - 1
-        ends = clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
-        return stretched(self.value, ends, self.skewness, self.effective_clusters, quantile)
+        ends = clopper_pearson(self.value * self.worth, self.worth, wide)
+        return stretched(self.value, ends, self.skewness, self.freedom + 1, quantile)
 
 
 def share_metric(value: float, share: Proportion, sample: Sample, level: float) -> MetricValue:
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
-    low, high = share_interval(share, sample, level)
-    if sample.cluster is None:
-        of_all, trials = share.share(sample.counts)
-        error = _error(of_all, trials, share)
-        return MetricValue(value, low, high, int(trials), se=error, method="Clopper-Pearson")
-    clustered = clustered_share(share, sample)
-    few = (
-        FEW_EFFECTIVE.format(effective=clustered.effective_clusters)
-        if clustered.effective_clusters < FEWEST_CLUSTERS
-        else ""
-    )
-    return MetricValue(
+    effective = effective_share(share, sample)
+    low, high = map(share.metric_of, effective.interval(level))
+    inside = min(max(effective.value, 1e-6), 1 - 1e-6)
+    spread = math.sqrt(effective.value * (1 - effective.value) / effective.worth)
+    metric = MetricValue(
         value,
         low,
         high,
-        int(sample.counts @ share.trials),
-        clusters=clustered.clusters,
-        effective_n=clustered.effective_rows,
-        se=_error(clustered.value, clustered.effective_rows, share),
+        int(effective.rows),
+        se=float(share.slope(inside) * spread),
+        method="Clopper-Pearson",
+    )
+    if effective.clusters is None:
+        return metric
+    worth = effective.freedom + 1
+    return replace(
+        metric,
         method="Clopper-Pearson of effective rows (CR3)",
-        df=max(clustered.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
-        design_effect=float(sample.counts @ share.trials) / clustered.effective_rows,
-    ).warned(few)
+        df=max(effective.freedom, LEAST_CLUSTER_FREEDOM),
+        design_effect=effective.rows / effective.worth,
+    ).warned(FEW_EFFECTIVE.format(effective=worth) if worth < FEWEST_CLUSTERS else "")
 
 
-def _error(value: float, rows: float, share: Proportion) -> float:
-    """The standard error of the metric of a share."""
-    return float(share.slope(min(max(value, 1e-6), 1 - 1e-6)) * np.sqrt(value * (1 - value) / rows))
-
-
-def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
-    """The ends of a share's interval, as values of the metric."""
+def effective_share(share: Proportion, sample: Sample) -> EffectiveShare:
+    """The share with what its rows are worth."""
     if sample.cluster is None:
-        value, trials = share.share(sample.counts)
-        low, high = clopper_pearson(value * trials, trials, level)
-    else:
-        low, high = clustered_share(share, sample).interval(level)
-    return share.metric_of(low), share.metric_of(high)
-
-
-def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
-    """The share with what its clusters are worth."""
-    hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
-    hits, trials = hits[trials > 0], trials[trials > 0]
+        value, rows = share.share(sample.counts)
+        return EffectiveShare(value, rows, rows)
+    sums = cluster_sums(sample, share.trials)
+    hits, trials = cluster_sums(sample, share.hits)[sums > 0], sums[sums > 0]
     clusters, rows = len(trials), float(trials.sum())
     value, effective = float(hits.sum()) / rows, min(kish(trials), rows)
-    if clusters < 2:
-        return ClusteredShare(value, clusters, effective, effective)
+    if clusters < 2 or not 0 < value < 1:
+        return EffectiveShare(value, rows, effective, clusters, effective - 1)
     without = (hits - value * trials) / (rows - trials)
     squares = float((without**2).sum())
     variance = (clusters - 1) / clusters * squares
     skewness = -float(((without - without.mean()) ** 3).sum()) / squares**1.5 if squares else 0.0
-    if not 0 < value < 1:
-        return ClusteredShare(value, clusters, effective, effective)
-    worth = rows / raised_design_effect(variance * rows / (value * (1 - value)), trials, value)
-    return ClusteredShare(value, clusters, effective, worth, skewness)
-
-
-def _by_cluster(column: Floats, sample: Sample) -> Floats:
-    assert sample.cluster is not None
-    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(
-        np.float64
-    )
+    seen = variance * rows / (value * (1 - value))
+    worth = rows / raised_design_effect(seen, trials, value)
+    return EffectiveShare(value, rows, worth, clusters, effective - 1, skewness)

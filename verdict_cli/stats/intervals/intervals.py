@@ -30,13 +30,12 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from verdict_cli.plural import plural
-from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.column import Ends, Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import (
     FLAT,
     NO_VARIATION,
-    IntervalEnds,
     MetricValue,
     StandardError,
     agreement_interval,
@@ -118,7 +117,7 @@ def metrics_with_intervals(
 def _why_undefined(statistic: Statistic, sample: Sample) -> str:
     if not sample.n:
         return "no rows"
-    is_too_large = np.isinf(statistic.at(sample.counts[None, :])[0])
+    is_too_large = np.isinf(statistic.value(sample.counts))
     return TOO_LARGE if is_too_large else statistic.undefined
 
 
@@ -143,7 +142,7 @@ def mean_with_interval(
     values: Floats,
     cluster: Ints | None,
     draw: Draw,
-    bounds: tuple[float, float] | None = None,
+    bounds: Ends | None = None,
     *,
     boolean: bool = False,
 ) -> MetricValue:
@@ -160,10 +159,8 @@ def _described(
     metric = replace(metric, level=level)
     if sample.cluster is not None:
         effect = metric.design_effect
-        if effect is None and metric.effective_n:
-            effect = sample.n / metric.effective_n
         worth = sample.n / effect if effect else None
-        metric = replace(metric, clusters=sample.units, effective_n=worth, design_effect=effect)
+        metric = replace(metric, clusters=sample.units, effective_n=worth)
     elif metric.value is not None:
         metric = replace(metric, effective_n=float(metric.n))
     if metric.low is None or metric.high is None:
@@ -238,7 +235,7 @@ def value_of(statistic: Statistic, sample: Sample) -> float | None:
     """The statistic on the sample, None where it is undefined."""
     if not sample.n:
         return None
-    value = float(statistic.at(sample.counts[None, :])[0])
+    value = statistic.value(sample.counts)
     return value if np.isfinite(value) else None
 
 
@@ -284,7 +281,7 @@ def _unvaried(value: float, statistic: Statistic, sample: Sample, level: float) 
     return MetricValue(value, None, None, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
 
 
-def anytime_ends(statistic: Statistic, sample: Sample, level: float) -> IntervalEnds | None:
+def anytime_ends(statistic: Statistic, sample: Sample, level: float) -> Ends | None:
     """The ends that hold at every look together, of a share or a mean of values of a known range; None of other metrics."""
     if statistic.share is not None:
         share, trials = statistic.share.share(sample.counts)
@@ -334,7 +331,7 @@ def _with_residuals(
 
 
 def _within_bounds(
-    value: float, ends: IntervalEnds, statistic: Statistic, sample: Sample, method: str
+    value: float, ends: Ends, statistic: Statistic, sample: Sample, method: str
 ) -> MetricValue:
     low = max(min(ends[0], value), statistic.bounds[0])
     high = min(max(ends[1], value), statistic.bounds[1])
@@ -446,7 +443,7 @@ def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
         return None
     disagreeing = float(sample.counts @ statistic.differs)
     if disagreeing:
-        return (1 - float(statistic.at(sample.counts[None, :])[0])) / disagreeing
+        return (1 - statistic.value(sample.counts)) / disagreeing
     value = (
         statistic.with_disagreement(sample.counts, 1.0)
         if statistic.with_disagreement is not None

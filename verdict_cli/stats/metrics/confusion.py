@@ -7,25 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from verdict_cli.language.metric_registry import AVERAGED
-from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.metrics.statistic import (
     Proportion,
     Statistic,
+    Statistics,
     Sums,
     proportion,
     ratio,
     statistic_of,
 )
 
-LabelMask = npt.NDArray[np.bool_]
-
 
 def label_share(
-    name: str, is_target: LabelMask, is_predicted: LabelMask, beta: float = 1.0
+    name: str, is_target: RowMask, is_predicted: RowMask, beta: float = 1.0
 ) -> Proportion:
     """The share of rows that a metric of one label is, or of which F1 is a function."""
     target, predicted = is_target.astype(float), is_predicted.astype(float)
@@ -56,7 +54,7 @@ def _parts(
     return (1 + square) * right, square * targets + predictions
 
 
-def positive_statistics(rows: LabelRows, positive: int, beta: float) -> dict[str, Statistic]:
+def positive_statistics(rows: LabelRows, positive: int, beta: float) -> Statistics:
     """The metrics of the positive label."""
     is_target, is_predicted = rows.targets == positive, rows.predictions == positive
     lacks = {
@@ -154,6 +152,14 @@ class ConfusionTable:
         return flat.reshape(len(weights), self.labels, self.labels)
 
 
+def contingency(first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    """The labels that occur, and how often each of the first occurs with each of the second."""
+    used = np.union1d(first, second)
+    k = len(used)
+    cell = np.searchsorted(used, first) * k + np.searchsorted(used, second)
+    return used, np.bincount(cell, minlength=k * k).reshape(k, k)
+
+
 def _diagonal(counts: CountTables) -> Floats:
     return np.diagonal(counts, axis1=1, axis2=2)
 
@@ -223,7 +229,7 @@ def label_statistics(
     missing: bool,
     average: str = "macro",
     beta: float = 1.0,
-) -> dict[str, Statistic]:
+) -> Statistics:
     """The metrics of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
     used = np.union1d(targets, predictions)
     table = ConfusionTable(

@@ -28,13 +28,14 @@ from verdict_cli.language.metric_registry import (
 )
 from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plural import plural
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
+from verdict_cli.stats.columns.column import MISSING, Ends, Floats, Ints, RowMask, shared_bounds
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import (
     NORMALIZING_SCALES,
     Statistic,
+    Statistics,
     mean_of_values,
     proportion,
     statistic_of,
@@ -148,7 +149,7 @@ def undefined_for_wrong_rows(family: MetricInput, data: EvaluationData, rows: In
 
 def input_statistics(
     family: MetricInput, metrics: Sequence[str], data: EvaluationData, at: Ints
-) -> dict[str, Statistic]:
+) -> Statistics:
     """The statistics of these metrics with these rows as atoms; one that does not exist says why it is undefined."""
     unfit = wrong_types(family, data)
     built_in = {} if unfit else FAMILIES[family].statistics(data, at)
@@ -165,7 +166,7 @@ def input_statistics(
 
 def sampled_statistics(
     family: MetricInput, metrics: Sequence[str], data: EvaluationData, rows: Ints
-) -> tuple[Sample, dict[str, Statistic]]:
+) -> tuple[Sample, Statistics]:
     """These rows as a sample with the evaluation's clusters, and the statistics at its atoms."""
     cluster = None if data.cluster is None else data.cluster[rows]
     sample = Sample.of(tuple(column[rows] for column in FAMILIES[family].keys(data)), cluster)
@@ -191,7 +192,6 @@ def statistics_of_runs(
 
 
 Keys = tuple[npt.NDArray[np.generic], ...]
-Statistics = dict[str, Statistic]
 
 
 class Family(Struct, frozen=True):
@@ -299,15 +299,11 @@ def _labels(data: EvaluationData, at: Ints) -> Statistics:
 
 def _span(data: EvaluationData) -> float:
     """How far a prediction and a target can be apart: the length of their scale, if all are on it."""
-    ends = data.predictions.bounds or data.targets.bounds
-    both = np.concatenate([data.predictions.numbers, data.targets.numbers])
-    both = both[np.isfinite(both)]
-    if ends is None or not len(both) or both.min() < ends[0] or both.max() > ends[1]:
-        return np.inf
-    return ends[1] - ends[0]
+    ends = shared_bounds(data.predictions, data.targets)
+    return np.inf if ends is None else ends[1] - ends[0]
 
 
-def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
+def _panel(data: EvaluationData, at: Ints) -> Statistics:
     nominal = data.kind in NOMINAL
     votes = [codes[at] for codes in data.votes]
     values = [column.numbers[at] for column in data.panel]
@@ -391,28 +387,23 @@ def length_effect(longer: Floats, every: Floats) -> Floats:
 def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
     """The win rate of A at each atom: 1 where it wins, and the regressor of its length."""
 
+    design = np.stack([np.ones(len(size)), size], axis=1)
+
     def at(weights: Floats) -> Floats:
-        level, slope = np.zeros(len(weights)), np.zeros(len(weights))
+        coefficients = np.zeros((len(weights), 2))
         for _ in range(NEWTON_STEPS):
             with np.errstate(over="ignore"):
-                likely = 1 / (1 + np.exp(-(level[:, None] + slope[:, None] * size)))
-            rest, curve = weights * (wins - likely), weights * likely * (1 - likely)
-            of_level, of_slope = rest.sum(axis=1), rest @ size
-            a, b, c = curve.sum(axis=1), curve @ size, curve @ size**2
-            c = np.where(c > 0, c, 1.0)  # all lengths are equal: the slope stays 0
-            determinant = a * c - b * b
-            safe = np.where(determinant > 0, determinant, np.inf)
-            level = np.clip(
-                level + (c * of_level - b * of_slope) / safe, -2 * STEEPEST, 2 * STEEPEST
-            )
-            slope = np.clip(
-                slope + (a * of_slope - b * of_level) / safe, -2 * STEEPEST, 2 * STEEPEST
-            )
-        rate = 1 / (1 + np.exp(-level))
-        flat = np.abs(rest.sum(axis=1)) > 1e-6 * np.maximum(weights.sum(axis=1), 1.0)
-        return np.where(
-            (np.abs(level) > STEEPEST) | (np.abs(slope) > STEEPEST) | flat, np.nan, rate
-        )
+                likely = 1 / (1 + np.exp(-(coefficients @ design.T)))
+            gradient = (weights * (wins - likely)) @ design
+            curve = weights * likely * (1 - likely)
+            # Where all lengths are equal, the slope stays 0.
+            inverse = np.linalg.pinv(np.einsum("ra,ai,aj->rij", curve, design, design))
+            step = np.einsum("rij,rj->ri", inverse, gradient)
+            coefficients = np.clip(coefficients + step, -2 * STEEPEST, 2 * STEEPEST)
+        rate = 1 / (1 + np.exp(-coefficients[:, 0]))
+        flat = np.abs(gradient[:, 0]) > 1e-6 * np.maximum(weights.sum(axis=1), 1.0)
+        steep = np.abs(coefficients).max(axis=1) > STEEPEST
+        return np.where(steep | flat, np.nan, rate)
 
     return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
 
@@ -444,9 +435,7 @@ def values_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
     return values
 
 
-def mean_of_clusters(
-    values: Floats, bounds: tuple[float, float] = SIGNED
-) -> tuple[Sample, Statistic]:
+def mean_of_clusters(values: Floats, bounds: Ends = SIGNED) -> tuple[Sample, Statistic]:
     """The mean of the clusters' values that are defined, and the sample that they are."""
     kept = values[np.isfinite(values)]
     sample = Sample.of((kept,))

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from verdict_cli.language.metric_registry import POSITIVE
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.column import Ends, Floats
 from verdict_cli.stats.metrics.statistic import (
     LOG,
     TOO_LARGE,
     Statistic,
+    Statistics,
     Sums,
     TransformedStatistic,
     WeightedValues,
@@ -128,7 +129,7 @@ def _centred(values: Floats) -> Floats:
     return values - values.mean() if len(values) else values
 
 
-def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Statistic]:
+def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> Statistics:
     """The metrics of predictions `x` against targets `y` at each atom, which are at most the `span` of their scale apart."""
     moments = Moments(x, y)
     errors, same = x - y, "predictions and targets are all the same value"
@@ -184,9 +185,7 @@ def number_pairs(x: Floats, y: Floats, span: float = math.inf) -> dict[str, Stat
     }
 
 
-def number_values(
-    x: Floats, boolean: bool, bounds: tuple[float, float] | None = None
-) -> dict[str, Statistic]:
+def number_values(x: Floats, boolean: bool, bounds: Ends | None = None) -> Statistics:
     """The metrics of a value alone at each atom; the mean of booleans, and of numbers that are all 0 or 1, is a proportion.
 
     `bounds` are its scale's ends.
@@ -243,37 +242,21 @@ def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
     )
 
 
-def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
+def _mean(x: Floats, bounds: Ends | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
+    keys: dict[str, Any] = {}
     if bounds is not None:
-        return statistic_of(
-            "mean",
-            mean_of_values(x),
-            interval="skewness",
-            bounds=bounds,
-            varies=(x,),
-            mean_of=x,
-            scale_ends=bounds,
-        )
-    if len(x) and x.min() >= 0:
+        keys = {"interval": "skewness", "bounds": bounds, "scale_ends": bounds}
+    elif len(x) and x.min() >= 0:
         ends = (0.0, 1.0) if x.max() <= 1 else None  # a score without a declared scale
-        return statistic_of(
-            "mean",
-            mean_of_values(x),
-            bounds=(0.0, np.inf),
-            interval="skewness",
-            scale=LOG,
-            varies=(x,),
-            mean_of=x,
-            scale_ends=ends,
-        )
-    return statistic_of("mean", mean_of_values(x), varies=(x,), mean_of=x)
+        keys = {"interval": "skewness", "bounds": POSITIVE, "scale": LOG, "scale_ends": ends}
+    return statistic_of("mean", mean_of_values(x), varies=(x,), mean_of=x, **keys)
 
 
 ONE_VALUE = "all answers are the same value"
 
 
-def ordinal_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
+def ordinal_pairs(x: Floats, y: Floats) -> Statistics:
     """The metrics of predictions and targets whose order counts."""
     return {
         "ordinal_alpha": ordinal_alpha((x, y)),
@@ -282,7 +265,14 @@ def ordinal_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
 
 def ordinal_alpha(columns: Sequence[Floats]) -> Statistic:
-    """Alpha of several judges' values at each atom; NaN where a judge has none, atoms with one value are left out."""
+    return statistic_of(
+        "ordinal_alpha", alpha(columns, ordinal=True), ONE_VALUE, varies=tuple(columns)
+    )
+
+
+def alpha(columns: Sequence[Floats], *, ordinal: bool) -> WeightedValues:
+    """Krippendorff's alpha of several judges' values at each atom, by the distance of the values or of their midranks. NaN is
+    no value; atoms with one value are left out."""
     values = np.stack(columns, axis=1)
     given = np.isfinite(values)
     given &= (given.sum(axis=1) > 1)[:, None]
@@ -290,25 +280,25 @@ def ordinal_alpha(columns: Sequence[Floats]) -> Statistic:
     codes = np.where(given, np.searchsorted(known, np.where(given, values, 0.0)), 0)
     votes = given.sum(axis=1).astype(float)
     sums = [Sums(column) for column in codes.T]
+    places = _centred(known) / (np.ptp(known) or 1.0) if len(known) else np.zeros(1)
 
     def at(weights: Floats) -> Floats:
-        uses = np.zeros((len(weights), max(len(known), 1)))
+        uses = np.zeros((len(weights), len(places)))
         for judge, sums_of_judge in enumerate(sums):
             uses[:, sums_of_judge.keys] += sums_of_judge(weights * given[:, judge])
         total = uses.sum(axis=1)
-        middle = np.cumsum(uses, axis=1) - uses / 2 - total[:, None] / 2
-        expected = total * (uses * middle**2).sum(axis=1) - (uses * middle).sum(axis=1) ** 2
+        scores = np.broadcast_to(places, uses.shape)
+        if ordinal:
+            scores = np.cumsum(uses, axis=1) - uses / 2 - total[:, None] / 2
+        expected = total * (uses * scores**2).sum(axis=1) - (uses * scores).sum(axis=1) ** 2
         first, second = np.zeros_like(weights), np.zeros_like(weights)
         for judge, column in enumerate(codes.T):
-            ranks = middle[:, column] * given[:, judge]
-            first, second = first + ranks, second + ranks**2
-        within = (
-            weights * ratio(votes * second - first**2, np.broadcast_to(votes - 1, second.shape))
-        ).copy()
-        observed = np.where(votes > 1, within, 0.0).sum(axis=1)
+            own = scores[:, column] * given[:, judge]
+            first, second = first + own, second + own**2
+        observed = (weights * (votes * second - first**2) / (votes - 1)).sum(axis=1)
         return 1 - ratio((total - 1) * observed, np.where(expected > 1e-9 * total, expected, 0.0))
 
-    return statistic_of("ordinal_alpha", at, ONE_VALUE, varies=tuple(column for column in columns))
+    return at
 
 
 def linear_weighted_kappa(x: Floats, y: Floats) -> Statistic:

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints, RowMask
 from verdict_cli.stats.metrics import confusion, numbers
 from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.statistic import (
     Statistic,
+    Statistics,
     TransformedStatistic,
     WeightedValues,
     proportion,
@@ -34,7 +34,6 @@ from verdict_cli.stats.metrics.statistic import (
     undefined_statistic,
 )
 
-PanelMask = npt.NDArray[np.bool_]
 CONSTANT_VOTES = "all votes are the same, so chance agreement is certain"
 NO_PAIR = "no two judges have rows in common on which they give more than one label"
 CONSTANT_RATINGS = "no two judges have errors that vary, or their errors cancel out"
@@ -43,19 +42,16 @@ NO_ORDER = "votes of more than two labels have no correlation: give a `target`, 
 
 def panel_statistics(
     votes: Sequence[Ints], values: Sequence[Floats], errors: Sequence[Floats] | None, nominal: bool
-) -> dict[str, Statistic]:
+) -> Statistics:
     """The metrics of the judges' votes at each atom.
 
     `votes` are codes of labels, MISSING where there is none, `values` the same as numbers, `errors` what is correlated,
     NaN where it is unknown; None where nothing can be.
     """
     codes = np.stack(votes, axis=1)
-    given = codes != MISSING
-    alpha, differs = (
-        _nominal_alpha(codes, given)
-        if nominal
-        else _interval_alpha(np.stack(values, axis=1), given)
-    )
+    alpha, differs = numbers.alpha(values, ordinal=False), None
+    if nominal:
+        alpha, differs = _nominal_alpha(codes)
     classes = (_first_votes(codes),) if nominal else ()
     varies = () if nominal else tuple(_filled(column) for column in values)
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
@@ -107,10 +103,15 @@ def _mean(formulas: Sequence[WeightedValues], weights: Floats) -> Floats:
     return ratio(np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
 
 
-def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[WeightedValues, Floats]:
+def _uses(codes: Ints) -> Floats:
+    """How often each label is used at each atom."""
+    labels = np.unique(codes[codes != MISSING])
+    return np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(np.float64)
+
+
+def _nominal_alpha(codes: Ints) -> tuple[WeightedValues, Floats]:
     """Alpha with nominal distances, and the share of each row's pairs of votes that differ."""
-    labels = np.unique(codes[given])
-    uses = np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(np.float64)
+    uses = _uses(codes)
     votes = uses.sum(axis=1)
     differing = votes**2 - (uses**2).sum(axis=1)
     within = ratio(differing, votes - 1)
@@ -122,31 +123,9 @@ def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[WeightedValues, Float
     return alpha, ratio(differing, votes * (votes - 1))
 
 
-def _interval_alpha(values: Floats, given: PanelMask) -> tuple[WeightedValues, None]:
-    """Alpha with squared distances."""
-    middle = values[given].mean() if given.any() else 0.0
-    centred = np.where(given, values - middle, 0.0)
-    votes, first, second = (
-        given.sum(axis=1).astype(float),
-        centred.sum(axis=1),
-        (centred**2).sum(axis=1),
-    )
-    within = ratio(votes * second - first**2, votes - 1)
-
-    def alpha(weights: Floats) -> Floats:
-        total = weights @ votes
-        spread = total * (weights @ second) - (weights @ first) ** 2
-        flat = spread <= numbers.FLOAT_ROUNDING * total * (weights @ second)
-        return 1 - ratio((total - 1) * (weights @ within), np.where(flat, 0.0, spread))
-
-    return alpha, None
-
-
 def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) -> WeightedValues:
     both = np.flatnonzero((codes[:, list(pair)] != MISSING).all(axis=1))
     first, second = codes[both][:, pair[0]], codes[both][:, pair[1]]
-    if not len(both):
-        return lambda weights: np.full(len(weights), np.nan)
     if not nominal:
         weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])[
             "weighted_kappa"
@@ -161,7 +140,7 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
 
 def _errors_together(
     errors: Sequence[Floats] | None, judges: int, varies: tuple[Floats, ...]
-) -> dict[str, Statistic]:
+) -> Statistics:
     """The mean correlation of two judges' errors, and how many independent judges the panel is worth by it."""
     if errors is None:
         return dict.fromkeys(
@@ -195,8 +174,6 @@ def _errors_together(
 
 def _correlation(first: Floats, second: Floats) -> WeightedValues:
     both = np.flatnonzero(np.isfinite(first) & np.isfinite(second))
-    if not len(both):
-        return lambda weights: np.full(len(weights), np.nan)
     pearson = numbers.number_pairs(first[both], second[both])["pearson"].at
     return lambda weights: pearson(weights[:, both])
 
@@ -205,12 +182,11 @@ ONE_VOTE = "all votes are the same, or no row has every vote"
 NO_NUMBERS = "it needs numbers, and the votes are labels"
 NO_SPREAD = "the rows' votes do not vary, or no two rows have every vote"
 MOST_NEGATIVE = 1e-9
-PanelRows = npt.NDArray[np.bool_]
 
 
 def rater_statistics(
     votes: Sequence[Ints], values: Sequence[Floats], k: int, *, numeric: bool
-) -> dict[str, Statistic]:
+) -> Statistics:
     """The metrics of the judges' votes at each atom: codes of labels, and the same as numbers, NaN where they are none."""
     numbers = np.stack(values, axis=1)
     statistics = {
@@ -228,15 +204,7 @@ def rater_statistics(
 def fleiss_kappa(codes: Ints) -> Statistic:
     """Fleiss' kappa of the votes (atoms, judges), MISSING where there is none."""
     whole = (codes != MISSING).all(axis=1).astype(float)
-    judges = codes.shape[1]
-    labels = np.unique(codes[codes != MISSING])
-    uses = (
-        np.stack([(codes == label).sum(axis=1) for label in labels], axis=1).astype(float)
-        if len(labels)
-        else None
-    )
-    if uses is None:
-        return statistic_of("fleiss_kappa", lambda weights: np.full(len(weights), np.nan), ONE_VOTE)
+    judges, uses = codes.shape[1], _uses(codes)
     agree = ((uses**2).sum(axis=1) - judges) / (judges * (judges - 1))
 
     def at(weights: Floats) -> Floats:
@@ -246,23 +214,20 @@ def fleiss_kappa(codes: Ints) -> Statistic:
         chance = (shares**2).sum(axis=1)
         return ratio(ratio(counted @ agree, rows) - chance, 1 - chance)
 
-    first = np.where(whole > 0, codes[:, 0], codes[whole > 0, 0][0] if whole.any() else 0).astype(
-        float
-    )
     return statistic_of(
         "fleiss_kappa",
         at,
         ONE_VOTE,
         differs=(1 - agree) * whole,
-        classes=(first,),
+        classes=(_first_votes(codes),),
         labels_count_alike=False,
     )
 
 
-def intraclass_correlations(values: Floats) -> dict[str, Statistic]:
+def intraclass_correlations(values: Floats) -> Statistics:
     """ICC(2,1) and ICC(2,k) of the votes (atoms, judges), NaN where there is none: two-way, random judges, absolute
     agreement."""
-    whole: PanelRows = np.logical_and.reduce(np.isfinite(values), axis=1)
+    whole: RowMask = np.logical_and.reduce(np.isfinite(values), axis=1)
     judges = values.shape[1]
     middle = values[whole].mean() if whole.any() else 0.0
     with np.errstate(over="ignore", invalid="ignore"):

@@ -10,16 +10,17 @@ whose deviation is plainly not chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from verdict_cli.stats.columns.column import Floats
+from verdict_cli.distributions import last_passing
+from verdict_cli.stats.columns.column import Ends, Floats
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics.statistic import (
     CalibrationBins,
     Statistic,
+    Statistics,
     Sums,
     WeightedValues,
     mean_of_values,
@@ -32,8 +33,6 @@ CALIBRATION_BINS = 10
 """As in Guo et al. (2017, section 2) and most reliability diagrams, so that values can be compared."""
 DRAWS = 1000
 """Each tail of a 95% interval then has 25 of the sums drawn at its end."""
-HALVINGS = 20
-"""The ends are found to a millionth of the widest interval."""
 CERTAIN = 1e-4
 """A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
 MORE_ROWS = 0.5
@@ -43,7 +42,7 @@ CLEAR_DEVIATION = 2.0
 OUTSIDE = "some probabilities are not between 0 and 1"
 
 
-def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
+def probability_statistics(p: Floats, positive: Floats) -> Statistics:
     """The metrics of probabilities `p` against 1 (positive) or 0 at each atom."""
     scores, classes = Sums(p), (positive,)
 
@@ -123,12 +122,16 @@ def inverted_test_interval(
     effective_units: float,
     rng: np.random.Generator,
     level: float,
-) -> tuple[float, float]:
+) -> Ends:
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
     mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
     observed = float(np.abs(mean).sum())
     covariance = _covariance(bins, sample, mean)
-    noise = _noise(covariance, max(effective_units, 2.0), rng)
+    # As many degrees of freedom as its sum has (Satterthwaite, 1946): those of one bin, times how many it is spread over.
+    squares = float((covariance**2).sum())
+    bins_of_noise = float(np.trace(covariance)) ** 2 / squares if squares else 1.0
+    freedom = (max(effective_units, 2.0) - 1) * bins_of_noise
+    noise = student_noise(covariance, freedom, rng, DRAWS)
     rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
     shares = np.where(mean < 0, -rows, rows)
 
@@ -142,8 +145,8 @@ def inverted_test_interval(
         """Whether a true sum of this shape shows as much as was found more rarely than in the tail."""
         return bool((np.abs(true * shape + noise).sum(axis=1) >= observed).mean() < tail)
 
-    low = min(_crossing(partial(is_rare, shape), most) for shape in shapes)
-    high = _crossing(
+    low = min(last_passing(partial(is_rare, shape), most) for shape in shapes)
+    high = last_passing(
         lambda true: bool((np.abs(true * shares + noise).sum(axis=1) <= observed).mean() >= tail),
         most,
     )
@@ -176,25 +179,12 @@ def _unseen(bins: CalibrationBins, sample: Sample) -> Floats:
     return unseen
 
 
-def _noise(covariance: Floats, units: float, rng: np.random.Generator) -> Floats:
-    """Student-t noise of the covariance, with as many degrees of freedom as its sum has (Satterthwaite, 1946): those of
-    one bin, times how many bins the noise is spread over."""
+def student_noise(
+    covariance: Floats, freedom: float, rng: np.random.Generator, draws: int
+) -> Floats:
+    """Student-t noise of the covariance, (draws, variables)."""
     values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, 0)
-    root = vectors * np.sqrt(values)
-    squares = float((values**2).sum())
-    freedom = (units - 1) * (float(values.sum()) ** 2 / squares if squares > 0 else 1.0)
-    normal = rng.normal(size=(DRAWS, len(values))) @ root.T
-    drawn: Floats = normal / np.sqrt(rng.chisquare(freedom, size=(DRAWS, 1)) / freedom)
-    return drawn
-
-
-def _crossing(below: Callable[[float], bool], most: float) -> float:
-    """The largest value below which the condition holds, 0 where it holds nowhere."""
-    if not below(0.0):
-        return 0.0
-    low, high = 0.0, most
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return low
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    normal = rng.normal(size=(draws, len(values))) @ root.T
+    noise: Floats = normal / np.sqrt(rng.chisquare(freedom, size=(draws, 1)) / freedom)
+    return noise

@@ -10,7 +10,7 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics.statistic import (
     IDENTITY,
-    Statistic,
+    Statistics,
     Sums,
     mean_of_values,
     proportion,
@@ -43,7 +43,7 @@ class _Ranks:
         return tied
 
 
-def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
+def rank_pairs(x: Floats, y: Floats) -> Statistics:
     """Spearman's rho and Kendall's tau-b of two columns of numbers at each atom."""
     rx, ry = _Ranks(x), _Ranks(y)
 
@@ -97,7 +97,7 @@ OF_ORDER = ("spearman", "kendall", "top1", "kendall_distance", "ndcg")
 NO_RANKING = "a row without a prediction has no order, so `missing: wrong` has no meaning here"
 
 
-def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Statistic]:
+def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> Statistics:
     """The mean coefficients of each row's two rankings at each atom, how often they and their first items are the same.
 
     A ranking lists items from first to last. All are undefined where two rankings are not of the same items;
@@ -131,15 +131,13 @@ def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | 
 
     NDCG (Järvelin and Kekäläinen, 2002): the target's last item gains 0, the one before it 1, and so on.
     """
-    if not isinstance(target, list) or not isinstance(prediction, list) or len(target) < 2:
+    if not isinstance(target, list) or not isinstance(prediction, list):
         return None
-    if len(target) != len(prediction) or len({repr(item) for item in target}) != len(target):
+    wanted, texts = ([repr(item) for item in ranking] for ranking in (target, prediction))
+    k = len(wanted)
+    if k < 2 or len(set(wanted)) < k or sorted(wanted) != sorted(texts):
         return None
-    if sorted(map(repr, target)) != sorted(map(repr, prediction)):
-        return None
-    texts = [repr(item) for item in prediction]
-    order: Ints = np.array([texts.index(repr(item)) for item in target])
-    k = len(order)
+    order: Ints = np.array([texts.index(item) for item in wanted])
     squared_distance = float(((order - np.arange(k)) ** 2).sum())
     discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
     gains = np.arange(k - 1, -1, -1)

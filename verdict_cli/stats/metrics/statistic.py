@@ -11,12 +11,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from verdict_cli.language.metric_registry import METRICS, REAL_LINE, IntervalMethod, IntervalScale
-from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.column import Ends, Floats, Ints
 
 NEAR = 1e-12
 """Values closer than this to an end of their range are taken to be this close: the transformations stay finite."""
 
-MANY_KEYS = 1000
 TOO_LARGE = "the numbers are too large to compute it"
 
 
@@ -74,6 +73,11 @@ class Proportion(Struct, frozen=True):
     trials: Floats
     transform: Transform | None = None
 
+    def has_same_rows(self, other: Proportion) -> bool:
+        """Whether both are shares of the same rows, and not functions of them."""
+        is_plain = self.transform is None and other.transform is None
+        return is_plain and np.array_equal(self.trials, other.trials)
+
     def metric_of(self, share: float) -> float:
         """The metric's value at a share."""
         return share if self.transform is None else float(self.transform(share))
@@ -82,7 +86,7 @@ class Proportion(Struct, frozen=True):
         """By how much the metric changes with a share."""
         return (self.metric_of(share + 1e-6) - self.metric_of(share - 1e-6)) / 2e-6
 
-    def share(self, counts: Floats) -> tuple[float, float]:
+    def share(self, counts: Floats) -> Ends:
         """The share under these counts of the atoms, 0 without trials, and the trials."""
         trials = float(counts @ self.trials)
         return (float(counts @ self.hits) / trials if trials else 0.0), trials
@@ -137,7 +141,7 @@ class Statistic(Struct, frozen=True):
 
     at: WeightedValues
     undefined: str = ""
-    bounds: tuple[float, float] = REAL_LINE
+    bounds: Ends = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
     differs: Floats | None = None
@@ -155,14 +159,22 @@ class Statistic(Struct, frozen=True):
     unexplained: tuple[Statistic, ...] = ()
     separates: Floats | None = None
     mean_of: Floats | None = None
-    scale_ends: tuple[float, float] | None = None
+    scale_ends: Ends | None = None
     certain: Floats | None = None
     width: int = 1
+
+    def value(self, counts: Floats) -> float:
+        """The value where each atom occurs so often."""
+        return float(self.at(counts[None, :])[0])
 
     @property
     def smooth(self) -> bool:
         """Whether leaving out a row tells the standard error: not of a median or a sum of absolute values."""
         return self.interval not in ("order_statistics", "inverted_test")
+
+
+Statistics = dict[str, Statistic]
+"""Statistics by the metric's name."""
 
 
 def undefined_statistic(reason: str) -> Statistic:
@@ -223,15 +235,8 @@ class Sums:
         self._order: Ints = np.argsort(self.inverse, kind="stable")
         self._starts = np.searchsorted(self.inverse[self._order], np.arange(len(self.keys)))
         self._in_order = bool(np.array_equal(self._order, np.arange(len(keys))))
-        self._single = len(self.keys) == len(keys)
 
     def __call__(self, weights: Floats) -> Floats:
         ordered = weights if self._in_order else weights[:, self._order]
-        if self._single:
-            return ordered
-        if len(self.keys) < MANY_KEYS:
-            sums: Floats = np.add.reduceat(ordered, self._starts, axis=1)
-            return sums
-        # Of very short segments, differences of running sums take a quarter of the time.
-        until = np.cumsum(ordered, axis=1)[:, np.append(self._starts[1:], ordered.shape[1]) - 1]
-        return np.diff(until, axis=1, prepend=0.0)
+        sums: Floats = np.add.reduceat(ordered, self._starts, axis=1)
+        return sums
