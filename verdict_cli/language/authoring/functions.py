@@ -25,6 +25,9 @@ MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
 RULE_NAMES = ("response", "input", "previous", "source", "unit", "output")
 
 
+AnyFunction = Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of a row's values, called with those that its parameters name.
@@ -36,7 +39,7 @@ class Function:
     names of values.
     """
 
-    function: Callable[..., Any] = field(repr=False)
+    function: AnyFunction = field(repr=False)
     name: str
     parameters: tuple[str, ...]
     text: str
@@ -81,33 +84,58 @@ class PythonRule(Function):
 
 
 def function(
-    function_object: Callable[..., Any],
+    function_object: AnyFunction,
     what: str,
     names: Sequence[str],
-    fields: Keys | Sequence[str] | None = None,
+    fields: RecordType | Keys | Sequence[str] | None = None,
     *,
     first: str = "",
+    argument_classes: Mapping[str, type[Schema]] | None = None,
+    kind: type[Function] = Function,
 ) -> Function:
     """The function, its parameters checked against the names of the values that there are.
 
     A first parameter of any other name takes the value named ``first``, where there is one.
     """
-    parameters, text, traceable = _inspect_function(function_object, what, names, first)
-    own_names = {first: name} if (name := _own_name(function_object, names, first)) else {}
-    return Function(
+    if not callable(function_object):
+        raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
+    if inspect.iscoroutinefunction(function_object):
+        raise UsageError(f"{what} takes a plain function, this one is async")
+    try:
+        parameters = inspect.signature(function_object).parameters
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{what}: {function_object!r:.80} does not say which arguments it takes",
+            hint="wrap it in a lambda",
+        ) from None
+    own_name = _own_name(parameters, names, first)
+    values: dict[str, None] = {}
+    for parameter in parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            values |= dict.fromkeys(names)
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
+        elif parameter.name in names:
+            values[parameter.name] = None
+        elif parameter.name == own_name:
+            values[first] = None
+        elif parameter.default is parameter.empty:
+            check_keywords(f"the function of {what}", [parameter.name], names)
+    text, traceable = source_text(function_object)
+    return kind(
         function_object,
         what,
-        parameters,
+        tuple(values),
         text,
         traceable,
         _declared_fields(what, fields),
-        own_names=own_names,
+        argument_classes or {},
+        {first: own_name} if own_name else {},
     )
 
 
-def _own_name(function_object: Callable[..., Any], names: Sequence[str], first: str) -> str:
+def _own_name(parameters: Mapping[str, inspect.Parameter], names: Sequence[str], first: str) -> str:
     """The name of the function's first parameter where it stands for the value named ``first``, else ""."""
-    parameters = inspect.signature(function_object).parameters
     name, parameter = next(iter(parameters.items()), ("", None))
     if not first or parameter is None or name in names or first in parameters:
         return ""
@@ -115,76 +143,11 @@ def _own_name(function_object: Callable[..., Any], names: Sequence[str], first: 
     return name if is_named and parameter.default is parameter.empty else ""
 
 
-def method_function(
-    function_object: Callable[..., Any],
-    what: str,
-    names: Sequence[str],
-    argument_classes: Mapping[str, type[Schema]],
-    output_fields: Keys | None = None,
-) -> Function:
-    """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
-    parameters, text, traceable = _inspect_function(function_object, what, names)
-    return Function(
-        function_object,
-        what,
-        parameters,
-        text,
-        traceable,
-        _record_type(output_fields),
-        argument_classes,
-    )
-
-
-def python_rule(
-    function_object: Callable[..., Any],
-    what: str,
-    names: Sequence[str],
-    argument_classes: Mapping[str, type[Schema]],
-) -> PythonRule:
-    """A custom unit's `validate`."""
-    parameters, text, traceable = _inspect_function(function_object, what, names)
-    return PythonRule(function_object, what, parameters, text, traceable, None, argument_classes)
-
-
-def _inspect_function(
-    function_object: Callable[..., Any], what: str, names: Sequence[str], first: str = ""
-) -> tuple[tuple[str, ...], str, bool]:
-    if not callable(function_object):
-        raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
-    if inspect.iscoroutinefunction(function_object):
-        raise UsageError(f"{what} takes a plain function, this one is async")
-    try:
-        signature = inspect.signature(function_object)
-    except (TypeError, ValueError):
-        raise UsageError(
-            f"{what}: {function_object!r:.80} does not say which arguments it takes",
-            hint="wrap it in a lambda",
-        ) from None
-    parameters: list[str] = []
-    own_name = _own_name(function_object, names, first)
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            parameters += [name for name in names if name not in parameters]
-        elif (
-            parameter.kind is parameter.POSITIONAL_ONLY
-            or parameter.kind is parameter.VAR_POSITIONAL
-        ):
-            raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
-        elif parameter.name in names:
-            parameters.append(parameter.name)
-        elif parameter.name == own_name:
-            parameters.append(first)
-        elif parameter.default is parameter.empty:
-            check_keywords(f"the function of {what}", [parameter.name], names)
-    text, traceable = source_text(function_object)
-    return tuple(parameters), text, traceable
-
-
 EVALUATED = "<string>"
 """The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
 
 
-def source_text(function_object: Callable[..., Any]) -> tuple[str, bool]:
+def source_text(function_object: AnyFunction) -> tuple[str, bool]:
     """The function's source with the plain values that it reads from outside, and whether there is one."""
     unwrapped = inspect.unwrap(getattr(function_object, "__func__", function_object))
     try:
@@ -262,22 +225,24 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _declared_fields(what: str, fields: Keys | Sequence[str] | None) -> RecordType | None:
+def _declared_fields(
+    what: str, fields: RecordType | Keys | Sequence[str] | None
+) -> RecordType | None:
     """The declared fields of what a function gives: types where they are given, else names alone."""
-    if fields is None:
-        return None
-    if isinstance(fields, str) or not isinstance(fields, Mapping | Sequence):
+    if fields is None or isinstance(fields, RecordType):
+        return fields
+    if isinstance(fields, Mapping):
+        return record_type(
+            {name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()}
+        )
+    if isinstance(fields, str) or not isinstance(fields, Sequence):
         raise UsageError(
             f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}"
-        )
-    if isinstance(fields, Mapping):
-        return _record_type(
-            {name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()}
         )
     return RecordType(dict.fromkeys(fields, UnknownType()))
 
 
-def _record_type(fields: Keys | None) -> RecordType | None:
+def record_type(fields: Keys) -> RecordType | None:
     """The record that field types mean as a pipeline file writes them."""
     if not fields:
         return None

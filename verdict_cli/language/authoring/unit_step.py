@@ -24,10 +24,10 @@ from verdict_cli.language.authoring.functions import (
     RULE_NAMES,
     Function,
     FunctionsByPath,
+    PythonRule,
     StepPath,
     function,
-    method_function,
-    python_rule,
+    record_type,
     source_text,
 )
 from verdict_cli.language.authoring.schema import Keys, Schema, field_type_keys
@@ -221,14 +221,20 @@ class LLMUnitStep(UnitStep):
         arguments = {key: schemas[key] for key in ("response", "input")}
         bound: FunctionsByPath = {}
         if kind.validate is not LLMUnitStep.validate:
-            bound[*path, "validate"] = python_rule(
-                self.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments
+            bound[*path, "validate"] = function(
+                self.validate,
+                f"{kind.__name__}.validate",
+                RULE_NAMES,
+                argument_classes=arguments,
+                kind=PythonRule,
             )
         if kind.process is not LLMUnitStep.process:
-            fields = schemas["output"].declared() or None
-            what = f"{kind.__name__}.process"
-            bound[*path, "process"] = method_function(
-                self.process, what, OUTPUT_NAMES, arguments, fields
+            bound[*path, "process"] = function(
+                self.process,
+                f"{kind.__name__}.process",
+                OUTPUT_NAMES,
+                record_type(schemas["output"].declared()),
+                argument_classes=arguments,
             )
         return bound
 

@@ -24,6 +24,7 @@ from verdict_cli.language.fields.types import (
     Values,
 )
 from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.written_number import Tokens
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -66,13 +67,13 @@ class DecisionExtractor(Extractor):
         assert isinstance(kind, ScaleType)
         scale = kind.scale
         others = {} if self.value_alone else _other_fields(scale)
-        decided = _Decided(scale, name)
-        names, tokens = (name, *others), decided.tokens
+        anchors = scale.anchors()
+        tokens = {token for token, _ in anchors}
 
         def read(reply: Reply, request: Request) -> Values:
             if request.questions or (reply.logprobs is not None and reply.text in tokens):
-                values = decided.fields(reply)
-                return {field: values[field] for field in names}
+                decided = _decided(reply, scale, anchors)
+                return {name: decided["value"]} | {field: decided[field] for field in others}
             written = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
             return written | dict.fromkeys(others)
 
@@ -98,30 +99,16 @@ def _other_fields(scale: Scale) -> Fields:
     return fields | ({EXPECTED_FIELD: NUMBER} if scale.values() and scale.numeric() else {})
 
 
-class _Decided:
-    """Reads answers on one scale: of a scale of all numbers the value is the mean, else the most probable one, of several the first."""
-
-    def __init__(self, scale: Scale, name: str) -> None:
-        self._name = name
-        self._anchors = scale.anchors()
-        self._values = list(dict.fromkeys(value for _, value in scale.tokens()))
-        self._numbers = (
-            {value: scale.number(value) or 0.0 for _, value in self._anchors}
-            if scale.numeric()
-            else None
-        )
-        self._bounds = scale.bounds() or (0.0, 1.0)
-        self.tokens = frozenset(token for token, _ in self._anchors)
-
-    def fields(self, reply: Reply) -> Values:
-        """All fields of an answer."""
-        probabilities, _ = decided_distribution(reply, self._anchors)
-        fields: Values = {DISTRIBUTION_FIELD: probabilities}
-        if self._numbers is not None:
-            mean = math.fsum(p * self._numbers[value] for value, p in probabilities.items())
-            fields[EXPECTED_FIELD] = round(mean, 12)
-        if not self._values:
-            low, high = self._bounds
-            return fields | {self._name: min(high, max(low, fields[EXPECTED_FIELD]))}
-        best = max(self._values, key=lambda value: probabilities[value])
-        return fields | {self._name: best, PROBABILITY_FIELD: probabilities[best]}
+def _decided(reply: Reply, scale: Scale, anchors: Tokens) -> Values:
+    """All fields of an answer, and its value: of a scale of all numbers the mean, else the most probable one, of several the
+    first."""
+    probabilities, _ = decided_distribution(reply, anchors)
+    fields: Values = {DISTRIBUTION_FIELD: probabilities}
+    if scale.numeric():
+        mean = math.fsum(p * (scale.number(value) or 0.0) for value, p in probabilities.items())
+        fields[EXPECTED_FIELD] = round(mean, 12)
+    if not scale.values():
+        low, high = scale.bounds() or (0.0, 1.0)
+        return fields | {"value": min(high, max(low, fields[EXPECTED_FIELD]))}
+    best = max(scale.token_values(), key=lambda value: probabilities[value])
+    return fields | {"value": best, PROBABILITY_FIELD: probabilities[best]}

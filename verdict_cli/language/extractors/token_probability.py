@@ -270,12 +270,7 @@ def distribution(
 def _shares(products: Mapping[Any, float], scale: Scale) -> Probabilities:
     """The share of each value of a scale, in the order of its tokens."""
     total = math.fsum(products.values())
-    return {value: products.get(value, 0.0) / total for value in _values_of(scale)}
-
-
-def _values_of(scale: Scale) -> list[Any]:
-    """The values of a scale in the order of its tokens."""
-    return list(dict.fromkeys(value for _, value in scale.tokens()))
+    return {value: products.get(value, 0.0) / total for value in scale.token_values()}
 
 
 def decided_distribution(reply: Reply, anchors: Tokens) -> Evidence:
@@ -534,7 +529,7 @@ class _TokenExtractor(Extractor):
             )
         fitted = self.calibration
         if isinstance(fitted, ProbabilityMap) and fitted.method != "temperature":
-            values = _values_of(scale)
+            values = scale.token_values()
             if len(values) != 2 or fitted.positive not in values:
                 return Issue(
                     "calibration",
@@ -697,16 +692,7 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
                 return None
             hint = "give the scale `scores:` or the extractor `weights:`"
             return Issue("", f"the values {scale.display()} have no number", hint)
-        values, weights = _values_of(scale), self.numbers()
-        for value in weights:
-            if value not in values:
-                message = f"{value!r} is not a value of the scale"
-                return Issue("weights", message, f"its values are {scale.display()}")
-        for value in values:
-            if value not in weights:
-                message = f"the value {value!r} has no weight"
-                return Issue("weights", message, "give every value a number")
-        return None
+        return scale.numbers_error("weights", self.numbers(), "weight")
 
     def output_field(self, field: str, kind: ScaleType) -> tuple[str, FieldType]:
         return field, NUMBER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -76,7 +76,7 @@ class Scale(ConfigModel):
 
     def description(self, value: Any) -> str:
         """What a value means; "" where nothing is said of it."""
-        described = {_typed(known): text for known, text in (self.descriptions or {}).items()}
+        described = {_typed(key): text for key, text in (self.descriptions or {}).items()}
         return described.get(_typed(value), "")
 
     def described(self) -> str:
@@ -93,9 +93,7 @@ class Scale(ConfigModel):
         tokens: dict[Any, str] = {}
         for token, value in self.tokens():
             tokens.setdefault(_typed(value), token)
-        values = (
-            self.values() if self.ordered else dict.fromkeys(value for _, value in self.tokens())
-        )
+        values = self.values() if self.ordered else self.token_values()
         return tuple((tokens[_typed(value)], value) for value in values)
 
     def read(self, value: Any) -> Any:
@@ -135,6 +133,23 @@ class Scale(ConfigModel):
     def tokens(self) -> Tokens:
         """(token, value) pairs of the token support; empty where values are not tokens."""
         return ()
+
+    def token_values(self) -> tuple[Any, ...]:
+        """The values that have tokens, in the order of these."""
+        return tuple(dict.fromkeys(value for _, value in self.tokens()))
+
+    def numbers_error(self, key: str, numbers: Mapping[Any, float], noun: str) -> Issue | None:
+        """What is wrong with a number for each value, None when nothing."""
+        values = self.token_values()
+        for value in numbers:
+            if value not in values:
+                message = f"{value!r} is not a value of the scale"
+                return Issue(key, message, f"its values are {self.display()}")
+        for value in values:
+            if value not in numbers:
+                message = f"the value {value!r} has no {noun}"
+                return Issue(key, message, "give every value a number")
+        return None
 
     def number(self, value: Any) -> float | None:
         """The number of a value, None where it has none."""

@@ -110,6 +110,9 @@ _ONE = (
 )
 
 
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
 class DiscreteScale(Scale):
     """Listed values, or a range with both ends included; worst value first.
 
@@ -179,41 +182,33 @@ class DiscreteScale(Scale):
             error = range_error(self.range)
             return Issue("range", *error) if error is not None else self._values_error()
         seen: set[Any] = set()
-        written: set[str] = set()
         for value in self.values_ or ():
+            spellings = {value, _plain(value)}
             if not _plain(value).strip():
-                return Issue(
-                    "values",
-                    f"{value!r} is not a word that a model can answer",
-                    "give each value a name",
-                )
-            if value in seen or _plain(value) in written:
-                return Issue(
-                    "values", f"the value {value!r} is a duplicate", "name each value once"
-                )
-            seen.add(value)
-            written.add(_plain(value))
+                message = f"{value!r} is not a word that a model can answer"
+                return Issue("values", message, "give each value a name")
+            if spellings & seen:
+                message = f"the value {value!r} is a duplicate"
+                return Issue("values", message, "name each value once")
+            seen |= spellings
         return self._values_error()
 
     def _values_error(self) -> Issue | None:
-        return self._scores_error() or self._order_error() or self.descriptions_error()
+        scores = None
+        if self.scores is not None:
+            scores = self.numbers_error("scores", self.scores, "score")
+        return scores or self._order_error() or self.descriptions_error()
 
     def _order_error(self) -> Issue | None:
-        if self.ordered_ is False and (
-            self.range is not None or self.scores is not None or self.end_is_worst
-        ):
-            key = (
-                "a range"
-                if self.range is not None
-                else "`scores`"
-                if self.scores is not None
-                else "`end_is_worst`"
-            )
-            return Issue(
-                "ordered",
-                f"a scale with {key} is ordered",
-                "leave `ordered: false` out, or list only `values`",
-            )
+        orders = {
+            "a range": self.range is not None,
+            "`scores`": self.scores is not None,
+            "`end_is_worst`": self.end_is_worst,
+        }
+        order = next((name for name, is_set in orders.items() if is_set), None)
+        if self.ordered_ is False and order is not None:
+            hint = "leave `ordered: false` out, or list only `values`"
+            return Issue("ordered", f"a scale with {order} is ordered", hint)
         if self.shuffle and self.ordered:
             hint = (
                 "leave `shuffle` out, or write `ordered: false` if no value is better than another"
@@ -250,24 +245,6 @@ class DiscreteScale(Scale):
             f"the values look like labels, but the prompt calls {words[0]!r} the worst and {words[-1]!r} the best of them",
             "set `scale_instructions: false` and name the values in the prompt, or take the order away",
         )
-
-    def _scores_error(self) -> Issue | None:
-        if self.scores is None:
-            return None
-        written = set(self.written_values())
-        for value in self.scores:
-            if value not in written:
-                return Issue(
-                    "scores",
-                    f"{value!r} is not a value of the scale",
-                    f"its values are {self.display()}",
-                )
-        for value in self.written_values():
-            if value not in self.scores:
-                return Issue(
-                    "scores", f"the value {value!r} has no score", "give every value a number"
-                )
-        return None
 
     def written_values(self) -> tuple[Any, ...]:
         """The values in the order of the file."""
@@ -324,11 +301,9 @@ class DiscreteScale(Scale):
         if not self.ordered:
             return f"The {field} must be exactly one of: {self.display()}."
         values = self.values()
-        ends = (
-            f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best"
-            if len(values) > 1
-            else ""
-        )
+        ends = ""
+        if len(values) > 1:
+            ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best"
         return f"The {field} must be one of: {self.display()}{ends}."
 
     def is_shuffled(self) -> bool:
@@ -340,16 +315,9 @@ class DiscreteScale(Scale):
 
     def json_schema(self) -> JsonSchema:
         """The enumeration has the worst value of an ordered scale first."""
-        types = {type(value) for value in self.written_values()}
-        schema: JsonSchema = {"enum": list(self.values())}
-        if len(types) == 1:
-            schema = {
-                "type": {str: "string", int: "integer", float: "number", bool: "boolean"}[
-                    types.pop()
-                ],
-                **schema,
-            }
-        return schema
+        types = [_JSON_TYPES[kind] for kind in {*map(type, self.written_values())}]
+        kind = {"type": types[0]} if len(types) == 1 else {}
+        return {**kind, "enum": list(self.values())}
 
 
 class LikertScale(DiscreteScale):

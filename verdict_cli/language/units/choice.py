@@ -74,7 +74,7 @@ class ChoiceUnit(LLMUnit):
         return self.options or ()
 
     def needs_letter(self) -> bool:
-        return self.original
+        return self.original or self.changes_order()
 
     def gets_letter(self) -> bool:
         """Whether the reply is read as a letter, not as a distribution or its expectation."""
@@ -86,6 +86,42 @@ class ChoiceUnit(LLMUnit):
     def required_inputs(self) -> Fields:
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
+
+    def choices(self) -> tuple[str, ...]:
+        """What the options are called, in the order in which they are given."""
+        return self.letters()
+
+    def scaled_field(self) -> str | None:
+        return "choice"
+
+    def output_fields(self, read: RecordType) -> RecordType:
+        """What is read, and `chosen` with `original`."""
+        return RecordType({**read.fields, **({"chosen": TEXT} if self.original else {})})
+
+    def combine_responses(
+        self,
+        responses: Sequence[Values],
+        orders: Sequence[OptionOrder],
+        inputs: RowValues,
+    ) -> Values:
+        """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
+        names = self.choices()
+        choices = [response["choice"] for response in responses]
+        for index, choice in enumerate(choices):
+            if choice in names:
+                choices[index] = names[orders[index][names.index(choice)]]
+        output = dict(responses[0])
+        if len(choices) > 1:
+            output["consistent"] = choices[0] == choices[1]
+            if MASS_FIELD in output:
+                output[MASS_FIELD] = min(response[MASS_FIELD] for response in responses)
+        choice = output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
+        if self.original:
+            is_option = choice in names
+            output["chosen"] = inputs[self.letters()[names.index(choice)]] if is_option else ""
+        return output
 
     def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """One call, the options as given."""
@@ -231,9 +267,6 @@ class PairwiseJudgeUnit(ChoiceUnit):
             for label, letter in zip(self.choices(), self.letters(), strict=True)
         )
 
-    def scaled_field(self) -> str:
-        return "choice"
-
     def default_prompt(self) -> str:
         """Asks for the better option, order and length aside."""
         return (
@@ -252,13 +285,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
             either = values if TIE in values else (*values, TIE)
             fields["choice"] = ScaleType(Categories(values=tuple(either)))
             fields["consistent"] = TRUTH
-        if self.original:
-            fields["chosen"] = TEXT
-        return RecordType(fields)
-
-    def needs_letter(self) -> bool:
-        """For the option's text, and to compare both orders."""
-        return self.original or self.positions == "both"
+        return super().output_fields(RecordType(fields))
 
     def changes_order(self) -> bool:
         """With `positions: both`."""
@@ -267,36 +294,6 @@ class PairwiseJudgeUnit(ChoiceUnit):
     def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """As given, and swapped where both orders are queried."""
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
-
-    def combine_responses(
-        self,
-        responses: Sequence[Values],
-        orders: Sequence[OptionOrder],
-        inputs: RowValues,
-    ) -> Values:
-        """The choice in terms of the options as given."""
-        if not self.gets_letter():
-            return responses[0]
-        names = self.choices()
-        choices = [
-            response["choice"]
-            if response["choice"] in NO_PREFERENCE
-            else names[order[names.index(response["choice"])]]
-            for response, order in zip(responses, orders, strict=True)
-        ]
-        output = dict(responses[0])
-        if self.positions == "both":
-            output["consistent"] = choices[0] == choices[1]
-            if MASS_FIELD in output:
-                output[MASS_FIELD] = min(response[MASS_FIELD] for response in responses)
-        output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
-        if self.original:
-            output["chosen"] = (
-                ""
-                if output["choice"] in NO_PREFERENCE
-                else inputs[self.letters()[names.index(output["choice"])]]
-            )
-        return output
 
 
 class BestOfKJudgeUnit(KChoiceUnit):
@@ -310,23 +307,12 @@ class BestOfKJudgeUnit(KChoiceUnit):
     def default_scale(self) -> Scale:
         return Categories(values=self.letters())
 
-    def scaled_field(self) -> str:
-        return "choice"
-
     def default_prompt(self) -> str:
         """Asks for the best option, order and length aside."""
         return (
             f"{self.count()} options answer the same request. Decide which one is best. Neither the order in which "
             "they stand nor their length may count.\n\n" + self.listed()
         )
-
-    def output_fields(self, read: RecordType) -> RecordType:
-        """`choice`, and `chosen` with `original`."""
-        return RecordType({**read.fields, **({"chosen": TEXT} if self.original else {})})
-
-    def needs_letter(self) -> bool:
-        """For the option's text, and to undo a shuffle."""
-        return self.original or self.shuffle
 
     def changes_order(self) -> bool:
         """With `shuffle`."""
@@ -336,29 +322,15 @@ class BestOfKJudgeUnit(KChoiceUnit):
         """One call, the options as given or in a seeded order."""
         return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
 
-    def combine_responses(
-        self,
-        responses: Sequence[Values],
-        orders: Sequence[OptionOrder],
-        inputs: RowValues,
-    ) -> Values:
-        """The choice in terms of the options as given."""
-        if not self.gets_letter():
-            return responses[0]
-        letters = self.letters()
-        choice = letters[orders[0][letters.index(responses[0]["choice"])]]
-        return {
-            **responses[0],
-            "choice": choice,
-            **({"chosen": inputs[choice]} if self.original else {}),
-        }
-
 
 class RankerUnit(KChoiceUnit):
     """Ranks the options from best to worst; a reply that is not a permutation is retried."""
 
     unit: Literal["RankerUnit"] = "RankerUnit"
     """The unit's type."""
+
+    def scaled_field(self) -> None:
+        return None
 
     def own_fields(self, scale: Scale | None) -> Fields:
         return {"ranking": TextListType(self.letters())}
