@@ -332,19 +332,11 @@ def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     record = find_metric(metric)
     if record is None:
         return []
-    required = (
-        ()
-        if evaluation.panel is not None and "panel" in record.inputs
-        else REQUIRED_KEYS[record.inputs[0]]
-    )
-    has_key = (
-        ("cluster",) if evaluation.items is not None else ()
-    )  # the entries of a row are a cluster
-    return [
-        key
-        for key in (*required, *record.keys)
-        if key not in has_key and getattr(evaluation, key) is None
-    ]
+    is_of_panel = evaluation.panel is not None and "panel" in record.inputs
+    keys = (*(() if is_of_panel else REQUIRED_KEYS[record.inputs[0]]), *record.keys)
+    missing = [key for key in keys if getattr(evaluation, key) is None]
+    # The entries of a row are a cluster.
+    return [key for key in missing if key != "cluster" or evaluation.items is None]
 
 
 def _groups(evaluation: Evaluation) -> list[Issue]:

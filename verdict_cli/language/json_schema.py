@@ -95,7 +95,9 @@ class _Generator(GenerateJsonSchema):
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchema:
         """A text with a pattern is one line."""
         definition = super().str_schema(schema)
-        return {**definition, **_ONE_LINE} if "pattern" in definition else definition
+        if "pattern" in definition:
+            definition |= _ONE_LINE
+        return definition
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchema:
         """Keys are strings, unless the class allows any value of a scale; a pattern of keys excludes all others."""
@@ -106,11 +108,9 @@ class _Generator(GenerateJsonSchema):
                 "additionalProperties": False,
                 "propertyNames": {"type": "string", **_ONE_LINE},
             }
-        return (
-            {**definition, **_STRING_KEYS}
-            if schema.get("keys_schema", {}).get("type") == "str"
-            else definition
-        )
+        if schema.get("keys_schema", {}).get("type") == "str":
+            definition |= _STRING_KEYS
+        return definition
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchema:
         """Every property has a description. Parts that are chosen by a key require it."""
@@ -140,11 +140,9 @@ class _Generator(GenerateJsonSchema):
             and kind.model_fields["prompt_key"].default is None
         ):
             definition["required"] = [*definition.get("required", []), "prompt"]
-        return (
-            {**definition, **_STRING_KEYS}
-            if definition.get("additionalProperties") is True
-            else definition
-        )
+        if definition.get("additionalProperties") is True:
+            definition |= _STRING_KEYS
+        return definition
 
 
 def _conditions(kind: type[ConfigModel]) -> list[JsonSchema]:

@@ -122,13 +122,10 @@ def _character_name(character: str) -> str:
 def _authority_error(authority: str, start: int) -> str:
     """What is wrong with a malformed host and port."""
     bracket = re.search(r"[\[\]]", authority)
-    if bracket and not authority.startswith("["):
-        return f"has a bracket at character {start + bracket.start() + 1}, inside its host"
     if bracket:
-        closed = authority.find("]")
-        if closed < 0:
-            return f"has a bracket at character {start + 1} that is not closed"
-        return f"has characters after the bracket at character {start + closed + 1} that are not a port"
+        return (
+            f"has a bracket at character {start + bracket.start() + 1}, where it encloses no host"
+        )
     if not authority or authority.startswith(":"):
         return "has no host"
     return f"has a port that is not a number of at most five digits, at character {start + authority.find(':') + 1}"

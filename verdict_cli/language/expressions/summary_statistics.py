@@ -26,13 +26,13 @@ def as_numbers(values: Iterable[Any], what: str) -> list[float]:
 def mean(values: Iterable[Any]) -> float:
     """The arithmetic mean."""
     numbers = as_numbers(values, "mean")
-    return _finite("mean", lambda: statistics.fmean(numbers))
+    return _finite("mean", statistics.fmean, numbers)
 
 
 def median(values: Iterable[Any]) -> float:
     """The middle value, the mean of the two middle ones for an even count."""
     numbers = as_numbers(values, "median")
-    return _finite("median", lambda: statistics.median(numbers))
+    return _finite("median", statistics.median, numbers)
 
 
 def log(value: Any) -> float:
@@ -86,7 +86,7 @@ def tally(values: Sequence[Any], weights: Sequence[float]) -> list[tuple[Any, fl
 def variance(values: Iterable[Any]) -> float:
     """The sample variance (n - 1); 0 for one value."""
     numbers = as_numbers(values, "variance")
-    return _finite("variance", lambda: statistics.variance(numbers)) if len(numbers) > 1 else 0.0
+    return _finite("variance", statistics.variance, numbers) if len(numbers) > 1 else 0.0
 
 
 def stdev(values: Iterable[Any]) -> float:
@@ -100,13 +100,13 @@ def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     if total == 0:
         raise RowError("the weights of the values that are left sum to 0")
     products = [value * weight for value, weight in zip(values, weights, strict=True)]
-    return _finite("mean", lambda: math.fsum(products) / total)
+    return _finite("mean", lambda terms: math.fsum(terms) / total, products)
 
 
-def _finite(what: str, compute: Callable[[], float]) -> float:
+def _finite(what: str, compute: Callable[[list[float]], float], numbers: list[float]) -> float:
     """What `compute` gives. RowError when it is too large for a float."""
     try:
-        result = compute()
+        result = compute(numbers)
     except (OverflowError, ValueError):
         result = math.inf
     if not math.isfinite(result):

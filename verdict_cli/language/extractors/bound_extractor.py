@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
-from verdict_cli.language.fields.types import RecordType, Values
+from verdict_cli.language.fields.types import TEXT, Fields, RecordType, Values
 from verdict_cli.model import ModelKey
 
 if TYPE_CHECKING:
@@ -23,6 +23,15 @@ MASS_FIELD = "mass"
 """The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
 DEFAULTED_FIELD = "defaulted"
 """The field that `verdict` adds: whether nothing could be read and the lesson's default was used."""
+
+
+def judged_fields(response: RecordType) -> Fields:
+    """The response's fields without the explanation."""
+    fields = dict(response.fields)
+    if fields.get(EXPLANATION) == TEXT:
+        del fields[EXPLANATION]
+    return fields
+
 
 Thoughts = Literal["drop", "keep", "spare"]
 

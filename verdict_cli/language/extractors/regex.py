@@ -10,9 +10,9 @@ from verdict_cli.config_model import Issue, KeyRule, MessageAndHint, python_cons
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import requested_tags, visible
 from verdict_cli.language.extractors.bound_extractor import (
-    EXPLANATION,
     BoundExtractor,
     Extractor,
+    judged_fields,
 )
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -131,12 +131,7 @@ class RegexExtractor(Extractor):
     def _patterns(self, response: RecordType) -> dict[str, str]:
         if self.pattern is None:
             return self.fields or {}
-        names = [
-            name
-            for name, kind in response.fields.items()
-            if not (name == EXPLANATION and kind == TEXT)
-        ]
-        return dict.fromkeys(names, self.pattern)
+        return dict.fromkeys(judged_fields(response), self.pattern)
 
     def bind(self, response: RecordType) -> BoundExtractor:
         patterns = self._patterns(response)
@@ -163,8 +158,8 @@ class RegexExtractor(Extractor):
 
 def _field_error(response: RecordType, patterns: Mapping[str, str]) -> Issue | None:
     """A field that no pattern reads, or that text cannot have."""
-    for name, kind in response.fields.items():
-        if name not in patterns and not (name == EXPLANATION and kind == TEXT):
+    for name, kind in judged_fields(response).items():
+        if name not in patterns:
             message = f"the field {name!r} has no pattern"
             return Issue("fields", message, f"add `{name}: …` to `fields`")
         if not isinstance(kind, PlainType | ScaleType):

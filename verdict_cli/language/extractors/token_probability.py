@@ -28,13 +28,13 @@ from verdict_cli.language.extractors.bound_extractor import (
     MASS_FIELD,
     BoundExtractor,
     Extractor,
+    judged_fields,
 )
 from verdict_cli.language.fields.types import (
     MASS_TYPE,
     NUMBER,
     TEXT,
     DistributionType,
-    Fields,
     FieldType,
     RecordType,
     ScaleType,
@@ -498,7 +498,7 @@ class _TokenExtractor(Extractor):
 
     def validation_error(self, response: RecordType) -> Issue | None:
         """The response must be one field on a scale whose values start with tokens of their own."""
-        fields = _judged(response)
+        fields = judged_fields(response)
         kinds = list(fields.values())
         scale = kinds[0].scale if len(kinds) == 1 and isinstance(kinds[0], ScaleType) else None
         if scale is None or not scale.tokens():
@@ -552,7 +552,7 @@ class _TokenExtractor(Extractor):
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """The extractor for a scale: what it makes of the distribution, beside the evidence for it."""
-        (field,) = _judged(response)
+        (field,) = judged_fields(response)
         scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
         anchors = scale.anchors()
         name, kind = self.output_field(field, ScaleType(scale))
@@ -602,17 +602,8 @@ def _before(text: str, after: str | None) -> str:
     return text[: text.rfind(after)].strip() if after is not None else ""
 
 
-def _judged(response: RecordType) -> Fields:
-    """The response's fields without the explanation."""
-    return {
-        name: kind
-        for name, kind in response.fields.items()
-        if not (name == EXPLANATION and kind == TEXT)
-    }
-
-
 def _scale(response: RecordType) -> Scale:
-    (field,) = _judged(response).values()
+    (field,) = judged_fields(response).values()
     assert isinstance(field, ScaleType)
     return field.scale
 

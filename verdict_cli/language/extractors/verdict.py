@@ -18,6 +18,7 @@ from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     BoundExtractor,
     Extractor,
+    judged_fields,
 )
 from verdict_cli.language.extractors.structured import json_object
 from verdict_cli.language.fields.types import (
@@ -117,8 +118,8 @@ class VerdictExtractor(Extractor):
     """What a unit gets whose last reply states neither verdict nor score: FAIL and 0 with `defaulted: true`, or `none`: the row fails."""
 
     def validation_error(self, response: RecordType) -> Issue | None:
-        for name, kind in response.fields.items():
-            if name not in ("verdict", "score") and not (name == EXPLANATION and kind == TEXT):
+        for name in judged_fields(response):
+            if name not in ("verdict", "score"):
                 return Issue(
                     "",
                     f"`verdict` reads `verdict` and `score`, not {name!r}",

@@ -12,7 +12,7 @@ import mimetypes
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,34 +26,31 @@ Values = dict[str, Any]
 """Values by the names of their fields."""
 
 
-class FieldType(Protocol):
+class FieldType(Struct, frozen=True):
     """The type of a field's values."""
 
     def read(self, value: Any) -> Any:
         """The value, or ReplyError when it is not of this type."""
+        return value
 
     def json_schema(self) -> JsonSchema:
         """JSON Schema of a value."""
+        return {}
 
     def type_name(self) -> str:
         """The type's name for messages."""
+        return "any"
 
     def numeric(self) -> bool | None:
         """Whether values have numbers; None where that depends on the values."""
+        return False
 
 
 Fields = dict[str, FieldType]
 """Types by the names of fields."""
 
 
-class _NotNumeric(Struct, frozen=True):
-    """A type whose values have no numbers."""
-
-    def numeric(self) -> bool:
-        return False
-
-
-class PlainType(Struct, frozen=True):
+class PlainType(FieldType, frozen=True):
     """`str`, `int`, `float` or `bool`."""
 
     name: str
@@ -88,7 +85,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
 }
 
 
-class TextListType(_NotNumeric, frozen=True):
+class TextListType(FieldType, frozen=True):
     """`list[str]`; with ``ranks``, an order of these letters, each exactly once."""
 
     ranks: tuple[str, ...] = ()
@@ -121,7 +118,7 @@ class TextListType(_NotNumeric, frozen=True):
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
 
 
-class ListType(_NotNumeric, frozen=True):
+class ListType(FieldType, frozen=True):
     """`list[T]`, for any T but `str`."""
 
     item: FieldType
@@ -145,7 +142,7 @@ class ListType(_NotNumeric, frozen=True):
         return f"list[{self.item.type_name()}]"
 
 
-class OptionalType(Struct, frozen=True):
+class OptionalType(FieldType, frozen=True):
     """`T?`: a value of another type, or null."""
 
     item: FieldType
@@ -163,7 +160,7 @@ class OptionalType(Struct, frozen=True):
         return False if self.item.numeric() is False else None
 
 
-class ScaleType(Struct, frozen=True):
+class ScaleType(FieldType, frozen=True):
     """A value of a scale; an `enum` is a discrete scale without directions."""
 
     scale: Scale
@@ -181,7 +178,7 @@ class ScaleType(Struct, frozen=True):
         return self.scale.numeric()
 
 
-class RecordType(_NotNumeric, frozen=True):
+class RecordType(FieldType, frozen=True):
     """A mapping with these fields, in this order."""
 
     fields: Mapping[str, FieldType]
@@ -238,13 +235,10 @@ class RecordType(_NotNumeric, frozen=True):
         return "{" + ", ".join(fields) + "}"
 
 
-class DistributionType(_NotNumeric, frozen=True):
+class DistributionType(FieldType, frozen=True):
     """`{value: probability}` over a scale's values, summing to 1."""
 
     scale: Scale
-
-    def read(self, value: Any) -> Any:
-        return value
 
     def json_schema(self) -> JsonSchema:
         return {"type": "object", "additionalProperties": {"type": "number"}}
@@ -253,7 +247,7 @@ class DistributionType(_NotNumeric, frozen=True):
         return "distribution"
 
 
-class TranscriptType(_NotNumeric, frozen=True):
+class TranscriptType(FieldType, frozen=True):
     """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
@@ -270,17 +264,8 @@ class TranscriptType(_NotNumeric, frozen=True):
         return "conversation"
 
 
-class UnknownType(Struct, frozen=True):
+class UnknownType(FieldType, frozen=True):
     """A value whose type depends on the row, such as that of some expressions."""
-
-    def read(self, value: Any) -> Any:
-        return value
-
-    def json_schema(self) -> JsonSchema:
-        return {}
-
-    def type_name(self) -> str:
-        return "any"
 
     def numeric(self) -> None:
         return None
@@ -333,7 +318,7 @@ _SIGNATURES = {
 _URLS = ("http://", "https://", "data:image/")
 
 
-class ImageType(_NotNumeric, frozen=True):
+class ImageType(FieldType, frozen=True):
     """`image`. The value is a URL (`https:`, `data:`) or the path of a file; bytes become a `data:` URL.
 
     Without ``files`` a path is rejected: the output of a model or an expression must not name a file of this machine.

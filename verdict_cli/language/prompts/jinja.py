@@ -107,13 +107,11 @@ class JinjaTemplate(Struct, frozen=True):
         for role, body in zip(others[::2], others[1::2], strict=True):
             sections.append((ROLES[int(role)], trimmed(body)))
         sections = system_first(sections)
-        if not self.delimited:
-            return Rendered(tuple(Message(role, body) for role, body in sections), ())
         pieces = [(role, self._pieces(body)) for role, body in sections]
-        mark = boundary(
-            (text for _, texts in pieces for text in texts),
-            row_content(values.get("source") or {}, self.columns),
-        )
+        mark = ""
+        if self.delimited:
+            content = row_content(values.get("source") or {}, self.columns)
+            mark = boundary((text for _, texts in pieces for text in texts), content)
         messages = [
             Message(role, "".join(wrap_in_tags(text, mark) for text in texts))
             for role, texts in pieces
@@ -169,11 +167,8 @@ def compile_jinja(
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
-            problem(
-                "the jinja prompt includes another template",
-                "write its text here: there are no other templates",
-            )
-            return None
+            hint = "write its text here: there are no other templates"
+            raise ExpressionError("the jinja prompt includes another template", hint)
         check_ast(tree, sandbox)
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
@@ -186,24 +181,19 @@ def compile_jinja(
         rewrite(tree, _text_only(resolve), roots, paths, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
-        problem(
-            f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template"
-        )
-        return None
+        message = f"line {error.lineno} of the jinja prompt: {error.message}"
+        problem(message, "it is a Jinja2 template")
     except ExpressionError as error:
         problem(error.message, error.hint)
-        return None
     except (RecursionError, MemoryError):
-        problem(
-            "the jinja prompt is nested too deeply", "compute parts of it in units before this one"
-        )
-        return None
+        hint = "compute parts of it in units before this one"
+        problem("the jinja prompt is nested too deeply", hint)
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
-        return None
-    return JinjaTemplate(
-        template, sign, tuple(paths), delimit, tested, requested_tags(text), braces
-    )
+    else:
+        tags = requested_tags(text)
+        return JinjaTemplate(template, sign, tuple(paths), delimit, tested, tags, braces)
+    return None
 
 
 def _brace_texts(

@@ -25,6 +25,10 @@ from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.units.base import AbstainedError, Expressions, UnitBase
 
 
+Weights = Sequence[float] | None
+"""The weight of each value; None where all weigh the same."""
+
+
 class Pool(UnitBase):
     """Keys of every pool."""
 
@@ -73,7 +77,7 @@ class Pool(UnitBase):
         """The output's fields, from those that are pooled."""
         return RecordType(dict.fromkeys(pooled.fields, NUMBER))
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
         """One value from several. RowError for no value, or one without a number."""
         raise AssertionError(f"{self.type_name} pools nothing")
 
@@ -81,7 +85,7 @@ class Pool(UnitBase):
         """Whether `pool_seeded` uses its seed."""
         return False
 
-    def pool_seeded(self, values: Sequence[Any], weights: Sequence[float] | None, seed: int) -> Any:
+    def pool_seeded(self, values: Sequence[Any], weights: Weights, seed: int) -> Any:
         """As `pool`; ``seed`` depends on row and unit. Raises AbstainedError where the unit abstains."""
         return self.pool(values, weights)
 
@@ -97,7 +101,7 @@ class Pool(UnitBase):
         self,
         pooled: Values,
         votes_by_field: Mapping[str, Sequence[Any]],
-        weights: Sequence[float] | None,
+        weights: Weights,
     ) -> Values:
         """The fields that `extra_field_names` names, from the pooled values."""
         return {}
@@ -114,7 +118,7 @@ class MeanPoolUnit(Pool):
     def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
+    def pool(self, values: Sequence[Any], weights: Weights) -> float:
         """The mean, weighted where weights are given."""
         numbers = summary_statistics.as_numbers(values, "mean")
         return (
@@ -138,7 +142,7 @@ class MedianPoolUnit(Pool):
     unit: Literal["MedianPoolUnit"] = "MedianPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
+    def pool(self, values: Sequence[Any], weights: Weights) -> float:
         return summary_statistics.median(values)
 
 
@@ -161,7 +165,7 @@ class MaxPoolUnit(_Extreme):
     unit: Literal["MaxPoolUnit"] = "MaxPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
         summary_statistics.as_numbers(values, "max")
         return max(values)
 
@@ -172,7 +176,7 @@ class MinPoolUnit(_Extreme):
     unit: Literal["MinPoolUnit"] = "MinPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
         summary_statistics.as_numbers(values, "min")
         return min(values)
 
@@ -212,7 +216,7 @@ class ModePoolUnit(Pool):
         """The fields as they are, and `agreement` and `margin` where they are wanted."""
         return RecordType({**pooled.fields, **dict.fromkeys(self.extra_field_names(), NUMBER)})
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
         return (
             summary_statistics.mode(values)
             if weights is None
@@ -222,7 +226,7 @@ class ModePoolUnit(Pool):
     def draws(self) -> bool:
         return self.ties == "random"
 
-    def pool_seeded(self, values: Sequence[Any], weights: Sequence[float] | None, seed: int) -> Any:
+    def pool_seeded(self, values: Sequence[Any], weights: Weights, seed: int) -> Any:
         """The most frequent value; where several are, what `ties` says."""
         if self.ties is None or self.ties == "first":
             return self.pool(values, weights)
@@ -246,7 +250,7 @@ class ModePoolUnit(Pool):
         self,
         pooled: Values,
         votes_by_field: Mapping[str, Sequence[Any]],
-        weights: Sequence[float] | None,
+        weights: Weights,
     ) -> Values:
         """The lowest share of the votes for a field's pooled value, and the lowest margin."""
         if not self.extra_field_names():
@@ -280,7 +284,7 @@ class MeanVariancePoolUnit(Pool):
         nested: Fields = dict.fromkeys(pooled.fields, RecordType(both))
         return RecordType({**both, **nested} if len(nested) == 1 else nested)
 
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> dict[str, float]:
+    def pool(self, values: Sequence[Any], weights: Weights) -> dict[str, float]:
         """Mean and sample variance (0 for one value)."""
         return {
             "mean": summary_statistics.mean(values),
