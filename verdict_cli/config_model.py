@@ -275,7 +275,7 @@ class Expected:
         self.words = words
 
 
-def displayed(value: Any) -> str:
+def display_value(value: Any) -> str:
     """A value of a file as messages show it."""
     if value is None:
         return "nothing"
@@ -287,7 +287,7 @@ def displayed(value: Any) -> str:
 
 
 @cache
-def described(kind: type[ConfigModel]) -> dict[str, str]:
+def key_descriptions(kind: type[ConfigModel]) -> dict[str, str]:
     """The description of each key of a class: the string below its field.
 
     It is read from the source on demand: reading it for every class would take longer than all else that

@@ -14,7 +14,7 @@ from paths import SHARED
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.overrides import apply_override
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 
@@ -25,7 +25,7 @@ CASE_LIST = json.loads(CASES.read_text(encoding="utf-8"))["cases"] if CASES.exis
 def planned(pipeline: list, settings: tuple[str, ...] = ()) -> Plan:
     data = {"verdict": 1, "name": "x", "model": "m", "pipeline": pipeline}
     document = parse_document(json.dumps(data).encode(), "p.yaml")
-    return build_plan(validated(apply_override(document, settings), Path())).plan
+    return build_plan(validate_document(apply_override(document, settings), Path())).plan
 
 
 @pytest.mark.skipif(not CASE_LIST, reason="spec/wiring-cases.json is not there: set VERDICT_SHARED")

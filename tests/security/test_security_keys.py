@@ -11,7 +11,7 @@ import pytest
 
 from verdict_cli.errors import Refused, SpecError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.endpoint import endpoint
 from verdict_cli.llm.providers.model_checks import check_model
@@ -36,7 +36,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
         file = (
             f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
         )
-        return build_plan(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
+        return build_plan(validate_document(parse_document(file.encode(), "p.yaml"), Path())).plan
 
     return of
 

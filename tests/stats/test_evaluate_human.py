@@ -7,7 +7,7 @@ import pytest
 from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.human_labels import FILE, add_label
@@ -41,7 +41,9 @@ def test_rows_are_compared_with_their_labels_and_others_are_left_out(tmp_path):
 def test_only_label_and_note_can_be_named(tmp_path):
     def plan(target):
         return build_plan(
-            validated(parse_document(TEXT.replace("TARGET", target).encode(), "t"), tmp_path)
+            validate_document(
+                parse_document(TEXT.replace("TARGET", target).encode(), "t"), tmp_path
+            )
         )
 
     assert not plan("human.label").warnings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from evaluation_data import number_data
 
-from verdict_cli.language.evaluations import Evaluation, lacks
+from verdict_cli.language.evaluations import Evaluation, missing_keys
 from verdict_cli.language.metric_registry import METRICS, Metric, find_metric
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
@@ -69,7 +69,9 @@ def test_a_new_metric_is_a_function_and_a_record(tmp_path, monkeypatch):
             )
     evaluation = Evaluation(prediction="output.score", target="source.target")
     with_metrics = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
-    assert lacks(with_metrics, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == [
+    assert missing_keys(with_metrics, "max_error") == [] and missing_keys(
+        Evaluation(value="x"), "max_error"
+    ) == [
         "prediction",
         "target",
     ]

@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli import completion
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
-from verdict_cli.config_model import described
+from verdict_cli.config_model import key_descriptions
 from verdict_cli.errors import EXITS, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.json_schema import file_schema
@@ -232,7 +232,7 @@ def units(
     for title, kind in chosen.items():
         print_report(f"{title:{width}}  {_summary(kind)}\n")
         if name is not None:
-            for key, text in described(kind).items():
+            for key, text in key_descriptions(kind).items():
                 print_report(f"    {key}: {text}\n")
 
 
@@ -242,7 +242,7 @@ def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
         "name": snake(name),
         "asks_a_model": kind.calls_model,
         "description": _summary(kind),
-        "keys": described(kind),
+        "keys": key_descriptions(kind),
     }
 
 

@@ -17,7 +17,7 @@ from verdict_cli.config_model import (
     One,
     Uncounted,
     Whole,
-    displayed,
+    display_value,
 )
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.registry import Registry
@@ -166,7 +166,7 @@ def _expected(form: str) -> Expected:
     """The words for a calibration that may also be written out in this form."""
     return Expected(
         lambda value: (
-            f"expected {form}, found {displayed(value)}",
+            f"expected {form}, found {display_value(value)}",
             "or write `{file: …}`, as `verdict calibrate` does",
         )
     )

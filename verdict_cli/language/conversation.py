@@ -380,7 +380,7 @@ class Transcript(str):
     images: tuple[str, ...] = ()
 
 
-def numbered(value: Any) -> NumberedMessages:
+def number_messages(value: Any) -> NumberedMessages:
     """The messages of a conversation in any form, numbered from 1. Raises ConversationError."""
     if isinstance(value, NumberedMessages):
         return value
@@ -388,9 +388,9 @@ def numbered(value: Any) -> NumberedMessages:
     return NumberedMessages(messages, range(1, len(messages) + 1))
 
 
-def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
+def filter_messages(value: Any, name: str, argument: int | str) -> NumberedMessages:
     """Some messages of a conversation, by one of MESSAGE_FILTERS; they keep their numbers. Raises ConversationError."""
-    messages = numbered(value)
+    messages = number_messages(value)
     if name in ("last", "first"):
         count = min(int(argument), len(messages))
         return messages.part(slice(len(messages) - count, None) if name == "last" else slice(count))
@@ -411,7 +411,7 @@ def transcript(value: Any) -> Transcript:
     """The messages as numbered turns: `[1] user: …`. A debate, whose speakers all have names of their own, has tags of
     these names instead, as in the ancestor's library: `<Proponent>`, unless a speech has such a tag of its own. Raises
     ConversationError."""
-    messages = numbered(value)
+    messages = number_messages(value)
     pairs = zip(messages.numbers, messages, strict=True)
     if all(map(_is_speech, messages)) and not _writes_tags(messages):
         tagged = (

@@ -312,7 +312,7 @@ def _metrics(evaluation: Evaluation) -> list[Issue]:
     issues: list[Issue] = []
     of_own_kind = evaluator_of(evaluation) is not None
     for index, metric in enumerate(evaluation.metrics or ()):
-        lacking = [] if of_own_kind else lacks(evaluation, metric)
+        lacking = [] if of_own_kind else missing_keys(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             issues.append(
@@ -327,7 +327,7 @@ def _metrics(evaluation: Evaluation) -> list[Issue]:
     return issues
 
 
-def lacks(evaluation: Evaluation, metric: str) -> list[str]:
+def missing_keys(evaluation: Evaluation, metric: str) -> list[str]:
     """The keys that a metric needs and the evaluation does not give."""
     record = find_metric(metric)
     if record is None:

@@ -22,7 +22,7 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.evaluations import Evaluation, evaluator_of, lacks
+from verdict_cli.language.evaluations import Evaluation, evaluator_of, missing_keys
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
     METRICS,
@@ -297,7 +297,7 @@ def _unmeasured(name: str, metric: str, evaluation: Evaluation) -> Iterator[Mess
             f"add `{metric}` to `evaluate.{name}.metrics`",
         )
     else:
-        for key in lacks(evaluation, metric):
+        for key in missing_keys(evaluation, metric):
             message = f"`{name}` cannot measure `{metric}`: it has no `{key}`"
             yield message, f"give `evaluate.{name}.{key}`"
 

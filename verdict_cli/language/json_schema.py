@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
-from verdict_cli.config_model import ADDED_KEYS, ConfigModel, JsonSchema, added_keys, described
+from verdict_cli.config_model import (
+    ADDED_KEYS,
+    ConfigModel,
+    JsonSchema,
+    added_keys,
+    key_descriptions,
+)
 from verdict_cli.language.authoring.unit_step import PACKAGE_UNITS
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
@@ -117,7 +123,7 @@ class _Generator(GenerateJsonSchema):
         kind = schema["cls"]
         definition = super().model_schema(schema)
         if issubclass(kind, ConfigModel):
-            texts = described(kind)
+            texts = key_descriptions(kind)
             features = _added_keys(kind)
             definition["properties"] = {
                 key: {

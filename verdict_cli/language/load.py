@@ -51,7 +51,7 @@ class InvalidFile(SpecError):
     """A file that the classes refuse. ``mistakes`` has each problem by the path of what is wrong."""
 
     def __init__(self, mistakes: Mapping[tuple[str | int, ...], Problem]) -> None:
-        super().__init__(in_order(list(mistakes.values())))
+        super().__init__(sort_problems(list(mistakes.values())))
         self.mistakes = mistakes
 
 
@@ -61,10 +61,12 @@ def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = No
     It may name files of its own folder, or those that ``fence`` allows.
     """
     fence = PathPolicy(path.parent) if fence is None else fence
-    return validated(apply_override(read_document(path), settings), path.parent, fence=fence)
+    return validate_document(
+        apply_override(read_document(path), settings), path.parent, fence=fence
+    )
 
 
-def validated(
+def validate_document(
     document: Document,
     folder: Path,
     code: Codes | None = None,
@@ -98,6 +100,6 @@ def _feature_of(owner: str, key: str) -> str:
     return str(definition.get("x-feature", ""))
 
 
-def in_order(problems: list[Problem]) -> list[Problem]:
+def sort_problems(problems: list[Problem]) -> list[Problem]:
     """The problems in the order of their positions in the file."""
     return sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column))

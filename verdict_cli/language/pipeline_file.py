@@ -17,7 +17,7 @@ from verdict_cli.config_model import (
     Seq,
     Uncounted,
     Whole,
-    displayed,
+    display_value,
 )
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
@@ -147,7 +147,7 @@ _CHOICES = LazyUnion(
 def _expected(value: Any) -> MessageAndHint:
     if not isinstance(value, dict):
         return (
-            f"expected a step, found {displayed(value)}",
+            f"expected a step, found {display_value(value)}",
             "a step is a mapping such as `- unit: JudgeUnit`",
         )
     hints = (nearest_spelling(str(key), STEP_KINDS, most=0) for key in value)

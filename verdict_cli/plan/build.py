@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import Problem, SpecError, UsageError
-from verdict_cli.language.document.corrections import corrected
+from verdict_cli.language.document.corrections import correct_mistakes
 from verdict_cli.language.document.overrides import parts_of
 from verdict_cli.language.document.source_positions import Document, DocumentPath, format_path
 from verdict_cli.language.evaluations import Evaluation, evaluator_of
@@ -31,7 +31,7 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.language.gate_rules import idle_limits
-from verdict_cli.language.load import InvalidFile, Spec, UnitTypes, in_order, validated
+from verdict_cli.language.load import InvalidFile, Spec, UnitTypes, sort_problems, validate_document
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
@@ -365,11 +365,11 @@ class _Build:
             conditions=conditions,
             is_shipped=is_shipped(Path(self.spec.document.file)),
         )
-        return Built(plan, tuple(in_order(self.warnings)))
+        return Built(plan, tuple(sort_problems(self.warnings)))
 
     def _raise(self) -> None:
         if self.problems:
-            raise SpecError(in_order(self.problems))
+            raise SpecError(sort_problems(self.problems))
 
     def _edges(self, block: LinkedBlock) -> set[Edge]:
         try:
@@ -562,17 +562,17 @@ def load_plan(
     unit_types: UnitTypes | None = None,
 ) -> Built:
     """The plan of a document. SpecError with every mistake at once: those behind another one are found in a copy in which
-    that one is corrected as its hint says. ``fence`` and ``unit_types`` as in `validated`.
+    that one is corrected as its hint says. ``fence`` and ``unit_types`` as in `validate_document`.
     """
     problems: dict[str, Problem] = {}
     removed: list[DocumentPath] = []
     repaired_plan: Plan | None = None
     for _ in range(_MOST_ROUNDS):
         try:
-            built = build_plan(validated(document, folder, None, fence, unit_types))
+            built = build_plan(validate_document(document, folder, None, fence, unit_types))
         except SpecError as error:
             _add(problems, error.problems, removed)
-            repaired = corrected(document, _correctable(error))
+            repaired = correct_mistakes(document, _correctable(error))
             if repaired.document.data == document.data:
                 break
             document, removed = repaired.document, [*removed, *repaired.removed]
@@ -581,7 +581,7 @@ def load_plan(
                 return built
             repaired_plan = built.plan
             break
-    raise SpecError(in_order(list(problems.values())), repaired_plan)
+    raise SpecError(sort_problems(list(problems.values())), repaired_plan)
 
 
 def _correctable(error: SpecError) -> Mapping[tuple[str | int, ...], Problem]:

@@ -14,7 +14,7 @@ from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, record
 from verdict_cli.language.namespace import Namespace
-from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.prompts.sections import dedent
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
@@ -155,7 +155,7 @@ def _llm_keys(unit: LLMUnit, place: Place) -> dict[str, Any]:
         extract = counted_fields(resolve_extractor(unit.extract_key), mode="python")
     return {
         "scale": repr(scale),
-        "prompt": dedented(text or ""),
+        "prompt": dedent(text or ""),
         "jinja": is_jinja,
         "extract": extract,
     }

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from verdict_cli.errors import Problem, ReplyError, RowError
 from verdict_cli.language.calibrations import Fitted
-from verdict_cli.language.conversation import ConversationError, numbered
+from verdict_cli.language.conversation import ConversationError, number_messages
 from verdict_cli.language.evaluations import Evaluation, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -108,7 +108,7 @@ class Citations(Struct, frozen=True):
         if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
             return "entries", range(1, len(value) + 1)
         try:
-            return "turns", numbered(value).numbers
+            return "turns", number_messages(value).numbers
         except ConversationError as error:
             raise RowError(f"`cites: {self.cited.text}`: {error}", kind="input") from None
 

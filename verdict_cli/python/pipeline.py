@@ -33,7 +33,7 @@ from verdict_cli.language.authoring.unit_step import check_class_names
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import replace_model
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
-from verdict_cli.language.load import Spec, validated
+from verdict_cli.language.load import Spec, validate_document
 from verdict_cli.model import PLACEHOLDER_MODEL
 from verdict_cli.storage.path_policy import PathPolicy
 
@@ -124,7 +124,7 @@ class Pipeline:
                 path.parent,
             )
         path_policy = PathPolicy(None if allow_outside else folder)
-        validated(document, folder, fence=path_policy)
+        validate_document(document, folder, fence=path_policy)
         head = {
             key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")
         }
@@ -198,7 +198,7 @@ class Pipeline:
             if isinstance(model, str)
             else policy
         )
-        return validated(replace(document, data=data), self._folder, functions, path_policy)
+        return validate_document(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
         """The graph, wired, typed and checked. SpecError with every problem."""

@@ -15,7 +15,7 @@ from verdict_cli.language.conversation import (
     content_text,
     conversation_images,
     looks_like_conversation,
-    numbered,
+    number_messages,
     transcript,
 )
 from verdict_cli.plural import plural
@@ -42,7 +42,7 @@ def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | N
     if not looks_like_conversation(value):
         return None
     try:
-        return numbered(value if most is None else value[:most])
+        return number_messages(value if most is None else value[:most])
     except ConversationError:
         return None
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from verdict_cli.config_model import displayed
+from verdict_cli.config_model import display_value
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.middleware.budget import HaltedError
@@ -66,7 +66,7 @@ class RowInputs:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)
         if isinstance(identity, bool) or not isinstance(identity, str | int):
-            message = f"the id column {self._id!r} holds {displayed(identity)}"
+            message = f"the id column {self._id!r} holds {display_value(identity)}"
             raise DataError(Problem("bad-id", message, "an id is a string or an integer"))
         return Row(index, identity, source)
 

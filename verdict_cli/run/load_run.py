@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.load import load, validated
+from verdict_cli.language.load import load, validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests, file_digest
@@ -71,7 +71,7 @@ def pipeline_key(run: RunResult) -> tuple[str, str]:
     plain = replace(spec.document, data=_without_seeds(spec.document.data))
     seeded = plain.data != spec.document.data
     fingerprint = (
-        build_plan(validated(plain, spec.folder)).plan.fingerprint
+        build_plan(validate_document(plain, spec.folder)).plan.fingerprint
         if seeded
         else run.plan.fingerprint
     )

@@ -12,8 +12,8 @@ from msgspec import Struct
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
-from verdict_cli.language.prompts.few_shot import prefixed
-from verdict_cli.language.prompts.sections import Delimited, suffixed
+from verdict_cli.language.prompts.few_shot import add_prefix
+from verdict_cli.language.prompts.sections import Delimited, add_suffix
 from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import shown
@@ -178,7 +178,7 @@ class _NodeCall(Struct, frozen=True):
         rendered = work.prompt.render(values)
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
-            messages, marks = prefixed(messages, marks, work.examples.text(self.row.source))
+            messages, marks = add_prefix(messages, marks, work.examples.text(self.row.source))
         written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
@@ -187,7 +187,7 @@ class _NodeCall(Struct, frozen=True):
             row=self.row,
             node=self.node.id,
             model=self.models[0],
-            messages=with_seen_images(suffixed(messages, suffix), self.models[0]),
+            messages=with_seen_images(add_suffix(messages, suffix), self.models[0]),
             call=self.first + (index if reading.then is None else 2 * index),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from verdict_cli.features.audit.extraction import ReExtraction, re_extract
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -18,7 +18,9 @@ def plan_of(unit: dict[str, object]) -> Plan:
         "model": "baseline/lexical",
         "pipeline": [{"prompt": "Judge.", "name": "judge"} | unit],
     }
-    return build_plan(validated(parse_document(json.dumps(file).encode(), "t.yaml"), Path())).plan
+    return build_plan(
+        validate_document(parse_document(json.dumps(file).encode(), "t.yaml"), Path())
+    ).plan
 
 
 def calls_of(tmp_path: Path, replies: list[str], logprobs: list[object] | None = None) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from verdict_cli.features.sweep.compare_variants import standalone_costs
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of
@@ -26,7 +26,7 @@ pipeline:
 
 @pytest.fixture
 def plan() -> Plan:
-    return build_plan(validated(parse_document(TEXT, "t.yaml"), Path())).plan
+    return build_plan(validate_document(parse_document(TEXT, "t.yaml"), Path())).plan
 
 
 def write_calls(path: Path, *calls: dict[str, Any]) -> Path:

@@ -13,7 +13,7 @@ from verdict_cli.features.wizard.answers import choice_labels, parse_scale
 from verdict_cli.features.wizard.columns import Column, DatasetColumns, nameable
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 
 pytestmark = pytest.mark.slow  # `make test-all`
@@ -57,7 +57,7 @@ def built_from(
         **shape,
     )
     text = pipeline_text(judge)
-    built = build_plan(validated(parse_document(text.encode(), "judge.yaml"), Path()))
+    built = build_plan(validate_document(parse_document(text.encode(), "judge.yaml"), Path()))
     assert {used.column for used in built.plan.columns} >= {column.name for column in read}
 
 

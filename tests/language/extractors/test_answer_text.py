@@ -5,7 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import requested_tags, split_thoughts, visible
+from verdict_cli.language.extractors.answer_text import (
+    drop_invisible,
+    requested_tags,
+    split_thoughts,
+)
 from verdict_cli.language.extractors.post_hoc import PostHocExtractor
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.regex import RegexExtractor
@@ -97,7 +101,7 @@ def test_a_character_that_nobody_sees_hides_no_grade(unseen):
     )
     text = f"Grade: 2? No.\nGra{unseen}de: {unseen}4"
     assert grade.read(Reply(text), REQUEST) == {"score": 4}
-    assert visible(text) == "Grade: 2? No.\nGrade: 4"
+    assert drop_invisible(text) == "Grade: 2? No.\nGrade: 4"
 
 
 def test_tags_that_a_prompt_or_a_pattern_uses_are_preserved():

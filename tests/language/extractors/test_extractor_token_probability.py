@@ -19,7 +19,7 @@ from verdict_cli.language.extractors.token_probability import (
     TokenProbabilityExtractor,
     WeightedSummedScoreExtractor,
     ambiguity,
-    spelled,
+    spell_token,
 )
 from verdict_cli.language.extractors.token_probability import distribution as evidence
 from verdict_cli.language.fields.types import MASS_TYPE, NUMBER, TEXT, RecordType, ScaleType
@@ -46,7 +46,7 @@ def request(row: int = 0, seed: int = 0, attempt: int = 0) -> Request:
 
 def reply(*positions: list[tuple[str, float]]) -> Reply:
     """A reply with these alternatives (token, log-probability) at each position, the chosen token first."""
-    text = "".join(spelled(position[0][0]) for position in positions if position)
+    text = "".join(spell_token(position[0][0]) for position in positions if position)
     return Reply(
         text,
         logprobs=tuple(

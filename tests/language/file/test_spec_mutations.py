@@ -19,7 +19,7 @@ from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.json_schema import pipeline_schema
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.units import TYPES
 from verdict_cli.plan.build import build_plan
@@ -94,7 +94,9 @@ def check_agreement(data: object) -> None:
     forbidden = [error.message for error in SCHEMA.iter_errors(data)]
     if refused is None and forbidden:
         with pytest.raises(SpecError):
-            build_plan(validated(Document("p.yaml", data, ValueNode(data, Position(1, 1))), FOLDER))
+            build_plan(
+                validate_document(Document("p.yaml", data, ValueNode(data, Position(1, 1))), FOLDER)
+            )
         return
     assert (refused is None) == (not forbidden), (refused, forbidden[:3])
 
@@ -109,7 +111,7 @@ def check_problems(error: SpecError, lines: int) -> None:
 
 
 def test_the_good_file_is_good():
-    build_plan(validated(parse_document(GOOD.encode(), "p.yaml"), FOLDER))
+    build_plan(validate_document(parse_document(GOOD.encode(), "p.yaml"), FOLDER))
 
 
 def test_changed_copies_are_valid_or_clear_errors():
@@ -125,7 +127,7 @@ def test_changed_copies_are_valid_or_clear_errors():
             continue
         check_agreement(document.data)
         try:
-            build_plan(validated(document, FOLDER))
+            build_plan(validate_document(document, FOLDER))
             outcomes["valid"] += 1
         except SpecError as error:
             check_problems(error, lines)
@@ -135,7 +137,7 @@ def test_changed_copies_are_valid_or_clear_errors():
 
 def is_bad(seed: int) -> bool:
     try:
-        build_plan(validated(parse_document(copy_of_good(seed), "p.yaml"), FOLDER))
+        build_plan(validate_document(parse_document(copy_of_good(seed), "p.yaml"), FOLDER))
     except SpecError:
         return True
     return False

@@ -8,7 +8,7 @@ import pytest
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 
 HEAD = "verdict: 1\nname: x\nmodel: m\n"
@@ -17,7 +17,7 @@ UNIT = "pipeline:\n  - unit: JudgeUnit\n    prompt: Is {source.a} good?\n"
 
 def problems(text: str) -> tuple[Problem, ...]:
     with pytest.raises(SpecError) as caught:
-        build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))
+        build_plan(validate_document(parse_document(text.encode(), "p.yaml"), Path()))
     for problem in caught.value.problems:
         assert (
             problem.file == "p.yaml"
@@ -97,7 +97,7 @@ def test_bad_input_is_named_with_its_place_and_its_cure(text, place, path, code,
 
 def test_yes_and_no_are_words_of_a_scale():
     text = HEAD + UNIT + "    scale: {type: discrete, values: [no, yes, on, Off]}\n"
-    plan = build_plan(validated(parse_document(text.encode(), "p.yaml"), Path())).plan
+    plan = build_plan(validate_document(parse_document(text.encode(), "p.yaml"), Path())).plan
     assert plan.nodes[0].output.fields["score"].scale.values() == ("no", "yes", "on", "Off")
 
 

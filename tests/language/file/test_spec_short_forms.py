@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.json_schema import pipeline_schema
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 
 FILE = """verdict: 1
@@ -36,7 +36,7 @@ def plan_of(**forms):
     for word, form in (LONG | forms).items():
         text = text.replace(word, form)
     assert Draft202012Validator(pipeline_schema()).is_valid(yaml.safe_load(text))
-    return build_plan(validated(parse_document(text.encode(), "p.yaml"), Path())).plan
+    return build_plan(validate_document(parse_document(text.encode(), "p.yaml"), Path())).plan
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_a_wrong_short_form_is_one_error_that_shows_the_right_one(wrong, message
     for word, form in (LONG | wrong).items():
         text = text.replace(word, form)
     with pytest.raises(SpecError) as caught:
-        build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))
+        build_plan(validate_document(parse_document(text.encode(), "p.yaml"), Path()))
     (problem,) = caught.value.problems
     assert message in problem.message and hint in (problem.hint or "")

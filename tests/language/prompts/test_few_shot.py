@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, prefixed
+from verdict_cli.language.prompts.few_shot import ExamplePool, LabelledExample, add_prefix
 from verdict_cli.messages import Message
 
 
@@ -109,12 +109,12 @@ def test_the_prefix_moves_images_and_marks_of_the_first_user_message():
         Message("user", "ab", ((1, "data:,"),)),
         Message("user", "cd", ((2, "data:,"),)),
     )
-    moved, marks = prefixed(messages, ((0, 1), (1, 2), (2, 1)), "EX")
+    moved, marks = add_prefix(messages, ((0, 1), (1, 2), (2, 1)), "EX")
     assert [message.content for message in moved] == ["s", "EX\n\nab", "cd"]
     assert (moved[1].images, moved[2].images) == (((5, "data:,"),), ((2, "data:,"),))
     assert marks == ((0, 1), (1, 6), (2, 1))
-    assert prefixed(messages, (), "") == (messages, ())
-    assert prefixed((Message("system", "s"),), (), "EX")[0][-1] == Message("user", "EX")
+    assert add_prefix(messages, (), "") == (messages, ())
+    assert add_prefix((Message("system", "s"),), (), "EX")[0][-1] == Message("user", "EX")
 
 
 @pytest.mark.parametrize("choose", ["balanced", "nearest", "errors"])

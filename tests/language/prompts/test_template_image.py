@@ -7,7 +7,7 @@ import pytest
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import LLMNode, Plan
 
@@ -20,7 +20,9 @@ def plan_of(prompt: object) -> Plan:
         "dataset": {"schema": {"photo": "image"}},
         "pipeline": [{"unit": "JudgeUnit", "prompt": prompt}],
     }
-    return build_plan(validated(parse_document(json.dumps(file).encode(), "t.yaml"), Path())).plan
+    return build_plan(
+        validate_document(parse_document(json.dumps(file).encode(), "t.yaml"), Path())
+    ).plan
 
 
 def test_the_picture_replaces_its_placeholder():

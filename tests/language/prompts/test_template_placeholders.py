@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.paths import ExpressionError, Resolved, unresolved
 from verdict_cli.language.prompts.prompt import Rendered, compile_prompt
-from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.prompts.sections import dedent
 from verdict_cli.messages import Message
 
 
@@ -67,7 +67,7 @@ def is_placeholder_free(text: str) -> bool:
 def test_braces_that_are_no_placeholder_render_unchanged_apart_from_dedent(
     text,
 ):
-    assert only(text) == dedented(text)
+    assert only(text) == dedent(text)
 
 
 @settings(deadline=None)

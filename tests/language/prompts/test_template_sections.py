@@ -5,7 +5,12 @@ import textwrap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.language.prompts.sections import dedented, framed, split_sections, trimmed
+from verdict_cli.language.prompts.sections import (
+    dedent,
+    frame_prompt,
+    split_sections,
+    trim_blank_lines,
+)
 
 LINES = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5
@@ -15,7 +20,7 @@ LINES = st.lists(
 @settings(deadline=None)
 @given(LINES)
 def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text):
-    lines_left = dedented(text).split("\n")
+    lines_left = dedent(text).split("\n")
     whole = textwrap.dedent(text).split("\n")
     full = [place for place, line in enumerate(whole) if line.strip()]
     assert lines_left == (whole[full[0] : full[-1] + 1] if full else [""])
@@ -24,8 +29,8 @@ def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text):
 @settings(deadline=None)
 @given(LINES)
 def test_dedenting_and_trimming_twice_changes_nothing_more(text):
-    assert dedented(dedented(text)) == dedented(text)
-    assert trimmed(trimmed(text)) == trimmed(text)
+    assert dedent(dedent(text)) == dedent(text)
+    assert trim_blank_lines(trim_blank_lines(text)) == trim_blank_lines(text)
 
 
 def test_a_marker_may_be_indented_and_is_alone_on_its_line():
@@ -45,7 +50,7 @@ def test_a_text_without_markers_is_one_user_section():
 
 
 def test_windows_line_ends_are_read_as_line_ends():
-    assert split_sections(dedented("@system\r\na\r\n@user\r\nb")) == [
+    assert split_sections(dedent("@system\r\na\r\n@user\r\nb")) == [
         ("system", "a"),
         ("user", "b"),
     ]
@@ -55,15 +60,15 @@ def test_what_a_type_adds_is_in_the_prompts_own_sections():
     prompt = (
         "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
     )
-    assert split_sections(framed(prompt, "First.", "Last.")) == [
+    assert split_sections(frame_prompt(prompt, "First.", "Last.")) == [
         ("system", "First.\n\nBe strict."),
         ("user", "  Judge this.\n\nLast."),
         ("assistant", "Sure:"),
     ]
-    assert split_sections(framed("    a\n    b", "First.", "Last.")) == [
+    assert split_sections(frame_prompt("    a\n    b", "First.", "Last.")) == [
         ("user", "First.\n\na\nb\n\nLast.")
     ]
-    assert split_sections(framed("@system\na", after="Last.")) == [
+    assert split_sections(frame_prompt("@system\na", after="Last.")) == [
         ("system", "a"),
         ("user", "Last."),
     ]

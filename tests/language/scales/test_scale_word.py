@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.language.scales.written_number import bare, folded, match_value, parse_number
+from verdict_cli.language.scales.written_number import (
+    fold_case,
+    match_value,
+    parse_number,
+    strip_quotes,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,26 +30,26 @@ from verdict_cli.language.scales.written_number import bare, folded, match_value
     ],
 )
 def test_spaces_quotes_and_a_final_period_are_taken_off(text):
-    assert bare(text) == "safe"
+    assert strip_quotes(text) == "safe"
 
 
 @pytest.mark.parametrize(
     "text", ["safe..", "safe...", "safe!", "**safe**", "safe,", "(safe)", "safe/unsafe"]
 )
 def test_anything_else_stays(text):
-    assert bare(text) != "safe"
+    assert strip_quotes(text) != "safe"
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_a_text_with_words_is_never_reduced_to_nothing(text):
-    assert bool(bare(text)) == bool(text.strip())
+    assert bool(strip_quotes(text)) == bool(text.strip())
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_the_folded_text_has_one_case(text):
-    assert folded(text) == bare(text).casefold()
+    assert fold_case(text) == strip_quotes(text).casefold()
 
 
 def test_as_little_is_forgiven_as_is_needed():

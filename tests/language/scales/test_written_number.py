@@ -8,14 +8,14 @@ import pytest
 
 from verdict_cli.language.scales.written_number import (
     find_numbers,
+    mask_mentions,
     read_number,
-    without_markup,
-    without_mentions,
+    strip_markup,
 )
 
 
 def answers(text: str, ends: tuple[float, float] | None) -> list[Decimal | None]:
-    plain = without_mentions(without_markup(text), ends)
+    plain = mask_mentions(strip_markup(text), ends)
     return [number.value for number in find_numbers(plain, ends)]
 
 

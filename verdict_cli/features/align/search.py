@@ -39,7 +39,7 @@ from verdict_cli.cli.study import (
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.load import validated
+from verdict_cli.language.load import validate_document
 from verdict_cli.messages import JsonObject, NamedValues, Row
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile import named_columns
@@ -419,7 +419,7 @@ class AlignSearch:
         if options.proposer is not None:
             asking = as_yaml(proposal_pipeline(options.proposer)).encode()
             document = parse_document(asking, "proposals.yaml")
-            plans.append(build_plan(validated(document, Path())).plan)
+            plans.append(build_plan(validate_document(document, Path())).plan)
             batch = unjudged[: BATCH_WRONG + BATCH_RIGHT]
             request = reflection_request(self.prompt, batch, self.columns)
             requests = options.proposals * options.rounds

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard.columns import MAX_CATEGORIES, Column, numeric, without_blanks
-from verdict_cli.language.scales.written_number import folded
+from verdict_cli.language.scales.written_number import fold_case
 
 _YES, _NO = frozenset(("yes", "y", "true", "t")), frozenset(("no", "n", "false", "f"))
 _ORDERS = (
@@ -53,7 +53,7 @@ BOOLEAN = AnswerScale("boolean")
 
 def truth(value: Any) -> bool | None:
     """Whether the label says yes or no; None where it says neither."""
-    word = folded(str(value))
+    word = fold_case(str(value))
     if word in _YES:
         return True
     return False if word in _NO else None
@@ -161,4 +161,4 @@ def choice_labels(names: Sequence[str], label: Column) -> dict[Any, str] | None:
 
 def _plain(text: str) -> str:
     """A name or a label in small letters, with a space between its words."""
-    return " ".join(folded(text).replace("_", " ").split())
+    return " ".join(fold_case(text).replace("_", " ").split())

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, truth
 from verdict_cli.features.wizard.columns import Column, DatasetColumns, Path, numeric
-from verdict_cli.language.scales.written_number import folded
+from verdict_cli.language.scales.written_number import fold_case
 
 _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
 _HEAD = """\
@@ -205,7 +205,7 @@ def _is_true(path: str, labelled: str, labels: Sequence[Any]) -> str:
     if all(map(numeric, labels)):
         ones = sorted({value for value in labels if float(value) == 1}, key=str)
         return f"{labelled}{path} in {json.dumps(ones or [1])}"
-    yes = sorted({folded(word) for word in label_words(labels) if truth(word)})
+    yes = sorted({fold_case(word) for word in label_words(labels) if truth(word)})
     return f"{labelled}{path} | string | trim | lower in {json.dumps(yes or ['yes'])}"
 
 

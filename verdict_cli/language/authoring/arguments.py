@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from verdict_cli.config_model import check_keywords, first_error, known_keys
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.schema import Keys
-from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.prompts.sections import dedent
 from verdict_cli.model import Model
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Prompt(Struct, frozen=True):
                 f"a prompt is a text, not {text!r:.80}",
                 hint="write `.prompt('…{source.question}…')`",
             )
-        return cls(dedented(text))
+        return cls(dedent(text))
 
     @classmethod
     def from_file(cls, path: str | Path) -> Prompt:

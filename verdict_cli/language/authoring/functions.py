@@ -18,7 +18,7 @@ from verdict_cli.language.authoring.schema import Keys, Schema, to_view, type_ke
 from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, record
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
-from verdict_cli.language.scales.written_number import quoted
+from verdict_cli.language.scales.written_number import quote_value
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -79,7 +79,7 @@ class PythonRule(Function):
                 f"{self.name}: {str(error) or type(error).__name__}", kind="invalid"
             ) from None
         if accepted is not None and not accepted:
-            raise ReplyError(f"{self.name} gave {quoted(accepted)}", kind="invalid")
+            raise ReplyError(f"{self.name} gave {quote_value(accepted)}", kind="invalid")
         return True
 
 

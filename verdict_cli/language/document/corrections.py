@@ -24,7 +24,9 @@ class Corrected(Struct, frozen=True):
     removed: tuple[DocumentPath, ...]
 
 
-def corrected(document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]) -> Corrected:
+def correct_mistakes(
+    document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]
+) -> Corrected:
     """The document in which each mistake is corrected as its hint says, or else taken out."""
     data, root = copy.deepcopy(document.data), copy.deepcopy(document.root)
     removed = []

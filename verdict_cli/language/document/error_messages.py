@@ -17,8 +17,8 @@ from verdict_cli.config_model import (
     Expected,
     LazyUnion,
     MessageAndHint,
-    described,
-    displayed,
+    display_value,
+    key_descriptions,
     known_keys,
 )
 from verdict_cli.errors import Problem
@@ -324,18 +324,18 @@ def _words(finding: _Finding) -> _Words:
         return _Words("unknown-key", message, "did you mean 'pipeline'?", at_key=True)
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
-        message = f"expected {wanted}, found {displayed(value)}"
+        message = f"expected {wanted}, found {display_value(value)}"
         hint = _form_hint(value, kinds, finding.key, finding.owner)
         if isinstance(finding.replacement, float):
             hint = f"write `{finding.replacement:g}`"
         return _Words("wrong-type", message, hint)
     if _is_bare_metric(path, finding.detail):
         hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
-        return _Words("wrong-value", f"{displayed(value)} names no evaluation", hint)
+        return _Words("wrong-value", f"{display_value(value)} names no evaluation", hint)
     at_key = _is_of_key(finding.detail)
     limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
     purpose = "" if at_key else _purpose(finding.owner, finding.key)
-    return _Words("wrong-value", f"{displayed(value)}: {limit}", purpose, at_key)
+    return _Words("wrong-value", f"{display_value(value)}: {limit}", purpose, at_key)
 
 
 def _unquoted(key: str, text: str) -> _Words:
@@ -364,7 +364,7 @@ def _unknown_key(finding: _Finding) -> _Words:
 def _no_form(finding: _Finding) -> _Words:
     words = _expected(finding.annotation)
     if words is None:
-        message = f"{displayed(finding.value)} is none of the possible forms"
+        message = f"{display_value(finding.value)} is none of the possible forms"
         return _Words("wrong-type", message, "")
     return _Words("wrong-type", *words(finding.value))
 
@@ -372,7 +372,7 @@ def _no_form(finding: _Finding) -> _Words:
 def _not_listed(finding: _Finding) -> _Words:
     value = finding.value
     if finding.path == ("verdict",):
-        message = f"{displayed(value)} is not a version of the language"
+        message = f"{display_value(value)} is not a version of the language"
         return _Words("wrong-value", message, "write `1`")
     listed = str(finding.context["expected"]).replace(" or ", ", ").split(", ")
     allowed = [word.strip().strip("'") for word in listed]
@@ -384,7 +384,7 @@ def _not_listed(finding: _Finding) -> _Words:
 
 
 def _not_written(finding: _Finding) -> _Words:
-    message = f"expected {finding.context['expected']}, found {displayed(finding.value)}"
+    message = f"expected {finding.context['expected']}, found {display_value(finding.value)}"
     return _Words("wrong-value", message, finding.context["hint"])
 
 
@@ -435,7 +435,7 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
 
 def _purpose(owner: type[BaseModel] | None, key: str) -> str:
     return (
-        described(owner).get(key, "")
+        key_descriptions(owner).get(key, "")
         if owner is not None and issubclass(owner, ConfigModel)
         else ""
     )

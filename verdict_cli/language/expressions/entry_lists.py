@@ -18,7 +18,7 @@ from verdict_cli.language.conversation import (
     NumberedMessages,
     calls_text,
     content_text,
-    numbered,
+    number_messages,
     read_tool_call,
     role_name,
 )
@@ -90,7 +90,7 @@ def turns(messages: Any, role: str | None = None) -> Turns:
     itself. The text of a message that only calls tools says which. RowError for anything but a list of messages, and where
     nobody has the role, but somebody has one that no chat API knows."""
     try:
-        read = numbered(messages)
+        read = number_messages(messages)
     except ConversationError as error:
         raise RowError(f"`turns`: {error}", kind="input") from None
     role = None if role is None else role_name(role)
@@ -215,7 +215,7 @@ def _calls_of_turns(messages: Any) -> list[tuple[int | None, _NamedCall]]:
     ):
         return [(None, call) for call in _calls(messages, "the calls that were made")]
     try:
-        read = numbered(messages)
+        read = number_messages(messages)
     except ConversationError as error:
         raise RowError(f"`match_calls`: {error}", kind="input") from None
     return [

@@ -23,7 +23,7 @@ from jinja2.filters import do_format, make_attrgetter, sync_do_sum
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from verdict_cli.language.conversation import ConversationError, filtered
+from verdict_cli.language.conversation import ConversationError, filter_messages
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.regex import regex
 
@@ -115,7 +115,7 @@ def concat(parts: Iterable[str]) -> str:
     return "".join(charged)
 
 
-def limited_join(parts: tuple[Any, ...]) -> str:
+def join_texts(parts: tuple[Any, ...]) -> str:
     """`a ~ b`, each part as a prompt writes it."""
     charge(sum(map(weight, parts)))
     return "".join(map(value_text, parts))
@@ -130,20 +130,20 @@ def value_text(value: Any) -> str:
     return str(value) if isinstance(value, Undefined) else insert(value)
 
 
-def printed(values: Iterable[Any]) -> tuple[Any, ...]:
+def format_values(values: Iterable[Any]) -> tuple[Any, ...]:
     """The values of a format string, each to be written as a prompt writes it."""
     from verdict_cli.language.expressions.value_text import formattable
 
     return tuple(value if isinstance(value, Undefined) else formattable(value) for value in values)
 
 
-def built(value: Any) -> Any:
+def charge_literal(value: Any) -> Any:
     """A list or mapping literal of a template, charged for its content."""
     charge(weight(value))
     return value
 
 
-def formatted(template: str, values: Iterable[Any], mark: str) -> None:
+def charge_format(template: str, values: Iterable[Any], mark: str) -> None:
     """Charge for a format string whose fields, each with a ``mark``, are replaced by the values."""
     if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
         raise SecurityError("a width in a format has at most four digits")
@@ -154,7 +154,7 @@ def formatted(template: str, values: Iterable[Any], mark: str) -> None:
     charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
 
 
-def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
+def charge_method(text: str, name: str, args: tuple[Any, ...]) -> None:
     """Charge for a string method before it is called."""
     charge(len(text) + _padding(args))
     if name == "replace" and len(args) > 1:
@@ -167,7 +167,7 @@ def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
         raise SecurityError(f"`{name}` cannot be called here")
 
 
-def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def bound_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """The filter, charged before it runs for its value and for what its arguments may add to each line, letter or slot,
     and for the text that it returns."""
     first = 1 if hasattr(own, "jinja_pass_arg") else 0
@@ -225,9 +225,9 @@ def _join(
 def _format(value: Any, *args: Any, **keys: Any) -> str:
     """Jinja2's `format`: `'%s of %s' | format(a, b)`."""
     template = value_text(value)
-    formatted(template, (*args, *keys.values()), "%")
-    named = dict(zip(keys, printed(keys.values()), strict=True))
-    return do_format(template, *printed(args), **named)
+    charge_format(template, (*args, *keys.values()), "%")
+    named = dict(zip(keys, format_values(keys.values()), strict=True))
+    return do_format(template, *format_values(args), **named)
 
 
 @pass_environment
@@ -305,8 +305,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "+", "%"})
     code_generator_class = Generator
     concat = staticmethod(concat)
-    joined = staticmethod(limited_join)
-    built = staticmethod(built)
+    joined = staticmethod(join_texts)
+    built = staticmethod(charge_literal)
     tick = staticmethod(tick)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -334,8 +334,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 raise SecurityError(f"a whole number of more than {LARGEST_BITS:,} bits")
         elif operator == "%" and isinstance(left, str):
             values = right if isinstance(right, tuple) else (right,)
-            formatted(left, values, "%")
-            right = printed(values) if isinstance(right, tuple) else printed(values)[0]
+            charge_format(left, values, "%")
+            right = format_values(values) if isinstance(right, tuple) else format_values(values)[0]
         elif operator == "+" and isinstance(left, str | list | tuple):
             charge(weight(left) + weight(right))
         elif operator == "*":
@@ -351,7 +351,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
             if args and __obj.__name__ == "join":
                 args = (list(args[0]),)
-            limited_method(owner, __obj.__name__, (*args, *kwargs.values()))
+            charge_method(owner, __obj.__name__, (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 
     def call_test(self, *args: Any, **keys: Any) -> Any:
@@ -366,9 +366,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return None
 
         def charged(*args: Any, **kwargs: Any) -> str:
-            formatted(value.__self__, (*args, *kwargs.values()), "{")
-            named = dict(zip(kwargs, printed(kwargs.values()), strict=True))
-            return str(wrapped(*printed(args), **named))
+            charge_format(value.__self__, (*args, *kwargs.values()), "{")
+            named = dict(zip(kwargs, format_values(kwargs.values()), strict=True))
+            return str(wrapped(*format_values(args), **named))
 
         return charged
 
@@ -388,7 +388,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     )
     sandbox.globals.clear()
     sandbox.filters = {
-        name: bounded(name, own)
+        name: bound_filter(name, own)
         for name, own in sandbox.filters.items()
         if name not in _NOT_OFFERED
     }
@@ -414,7 +414,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
 def _conversation_filter(name: str, value: Any, argument: int | str) -> Any:
     """Some messages of a conversation; a SecurityError says why the value is not one."""
     try:
-        return filtered(value, name, argument)
+        return filter_messages(value, name, argument)
     except (ConversationError, ValueError) as error:
         raise SecurityError(f"`{name}` takes a conversation: {error}") from None
 

@@ -13,7 +13,7 @@ from verdict_cli.config_model import (
     LazyUnion,
     MessageAndHint,
     RegisteredName,
-    displayed,
+    display_value,
     subclass_of,
 )
 from verdict_cli.language.document.error_messages import nearest_spelling
@@ -54,7 +54,7 @@ def _expected(value: Any) -> MessageAndHint:
     if kind is not None:
         return f"unknown extractor {kind!r}", nearest_spelling(str(kind), EXTRACTORS.names())
     return (
-        f"expected an extractor, found {displayed(value)}",
+        f"expected an extractor, found {display_value(value)}",
         f"a name ({', '.join(EXTRACTORS.names())}) or a mapping with `type`",
     )
 

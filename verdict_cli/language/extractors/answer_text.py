@@ -76,7 +76,7 @@ def split_thoughts(text: str, kept_tags: Collection[str] = (), *, inline: bool =
     stated = _BARE_HARMONY.match(text) or _GRANITE.match(text)
     if stated:
         return _checked(Split(text[stated.end() :], thoughts=True))
-    text = without_marks(text)
+    text = strip_marks(text)
     if not _MAY_BE_MARK.search(text):
         return Split(text)
     marks = [
@@ -113,7 +113,7 @@ def _without_blocks(text: str, marks: Iterable[re.Match[str]], *, inline: bool) 
 def _checked(split: Split) -> Split:
     if not split.thoughts:
         return split
-    answer = without_marks(split.answer)
+    answer = strip_marks(split.answer)
     if not answer.strip():
         raise ReplyError("the reply is only its reasoning, and no answer follows it")
     return split._replace(answer=answer)
@@ -164,7 +164,7 @@ def requested_tags(prompt: str) -> frozenset[str]:
 _SURROGATE = regex("[\ud800-\udfff]")
 
 
-def scalar_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with U+FFFD for half a surrogate pair, such as half an emoji, which no file and no server takes."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
@@ -181,12 +181,12 @@ class _Unseen(dict[int, int | None]):
 _UNSEEN = _Unseen()
 
 
-def visible(text: str) -> str:
+def drop_invisible(text: str) -> str:
     """The text without characters that nobody sees, which could split a word or a number."""
     return text if text.isascii() else text.translate(_UNSEEN)
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
     """The text without the end-of-turn marks of chat templates and invisible characters at its ends; the same object where
     it has none."""
     inner = text.strip()

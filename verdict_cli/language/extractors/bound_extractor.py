@@ -10,7 +10,11 @@ from msgspec.structs import replace
 
 from verdict_cli.config_model import ConfigModel, Issue
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, visible
+from verdict_cli.language.extractors.answer_text import (
+    drop_invisible,
+    replace_surrogates,
+    split_thoughts,
+)
 from verdict_cli.language.fields.types import TEXT, Fields, RecordType, Values
 from verdict_cli.model import ModelKey
 
@@ -79,7 +83,7 @@ class BoundExtractor(Struct, frozen=True):
 
     def answer(self, reply: Reply) -> Reply:
         """The reply without its thoughts and end-of-turn marks; the same one where it has none."""
-        text = scalar_text(reply.text)
+        text = replace_surrogates(reply.text)
         if text != reply.text:
             reply = replace(reply, text=text)
         if self.thoughts == "keep":
@@ -102,10 +106,12 @@ class BoundExtractor(Struct, frozen=True):
         if self.deviates is not None:
             return self.deviates(text)
         if self.thoughts == "keep":
-            return scalar_text(text) != text
+            return replace_surrogates(text) != text
         return (
             self.thoughts == "drop"
-            and visible(split_thoughts(scalar_text(text), self.kept_tags).answer).strip()
+            and drop_invisible(
+                split_thoughts(replace_surrogates(text), self.kept_tags).answer
+            ).strip()
             != text.strip()
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue, KeyRule, MessageAndHint, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
-from verdict_cli.language.extractors.answer_text import requested_tags, visible
+from verdict_cli.language.extractors.answer_text import drop_invisible, requested_tags
 from verdict_cli.language.extractors.bound_extractor import (
     BoundExtractor,
     Extractor,
@@ -31,11 +31,11 @@ from verdict_cli.language.scales.written_number import (
     Ends,
     WrittenNumber,
     find_numbers,
+    format_decimal,
+    mask_mentions,
     number_ends,
     read_number,
-    without_markup,
-    without_mentions,
-    written_decimal,
+    strip_markup,
 )
 from verdict_cli.regex import regex
 
@@ -144,7 +144,7 @@ class RegexExtractor(Extractor):
         }
 
         def read(reply: Reply, _: Request) -> Values:
-            values, text = {}, visible(reply.text)
+            values, text = {}, drop_invisible(reply.text)
             for name, search in searches.items():
                 try:
                     values[name] = search(text, reply.finish_reason == "length")
@@ -226,15 +226,15 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
     """The numbers of a text that are not mentions of the scale."""
 
     def matches(text: str) -> list[_Match]:
-        plain = without_markup(text)
+        plain = strip_markup(text)
         captures = []
-        for start, end, value in find_numbers(without_mentions(plain, ends), ends):
+        for start, end, value in find_numbers(mask_mentions(plain, ends), ends):
             written = plain[start:end]
             doubt = _within_word(plain, start, end)
             if value is None:
                 doubt = doubt or _around(plain, start, end)
             elif not _PLAIN.fullmatch(written):
-                written = written_decimal(value)
+                written = format_decimal(value)
             captures.append(_Match(written, len(text) if end == len(plain) else end, doubt))
         return captures
 
@@ -253,7 +253,7 @@ def _pattern_matches(pattern: str, kind: FieldType, ends: Ends) -> Callable[[str
             raw = list(compiled.finditer(text, timeout=TIMEOUT_S))
         except TimeoutError:
             raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
-        plain = without_mentions(text, ends) if numeric else text
+        plain = mask_mentions(text, ends) if numeric else text
         numbers = find_numbers(plain, ends) if numeric else []
         captures = []
         for match in raw:

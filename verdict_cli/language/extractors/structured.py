@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import scalar_text, split_thoughts, without_marks
+from verdict_cli.language.extractors.answer_text import (
+    replace_surrogates,
+    split_thoughts,
+    strip_marks,
+)
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType, Values
-from verdict_cli.language.scales.written_number import quoted
+from verdict_cli.language.scales.written_number import quote_value
 from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
@@ -77,7 +81,7 @@ def json_object(text: str, *, cut: bool = False) -> Values:
     """
     if (plain := _plain_object(text)) is not None:
         return plain
-    text = without_marks(text).strip()
+    text = strip_marks(text).strip()
     if not text.startswith("{"):
         text = split_thoughts(text, inline=False).answer.strip()
     try:
@@ -147,11 +151,11 @@ def _scalars(value: Any, text: str) -> Any:
     if "\\u" not in text:
         return value
     if isinstance(value, str):
-        return scalar_text(value)
+        return replace_surrogates(value)
     if isinstance(value, list):
         return [_scalars(item, text) for item in value]
     return (
-        {scalar_text(key): _scalars(item, text) for key, item in value.items()}
+        {replace_surrogates(key): _scalars(item, text) for key, item in value.items()}
         if isinstance(value, dict)
         else value
     )
@@ -272,7 +276,7 @@ def _closing(text: str, start: int) -> int:
 
 def _object(value: Any) -> Values:
     if not isinstance(value, dict):
-        raise ReplyError(f"the reply is not a JSON object: {quoted(value)}")
+        raise ReplyError(f"the reply is not a JSON object: {quote_value(value)}")
     return value
 
 

@@ -22,7 +22,7 @@ from verdict_cli.language.calibrations import (
     ScoreWeightsKey,
     apply_map,
 )
-from verdict_cli.language.extractors.answer_text import visible
+from verdict_cli.language.extractors.answer_text import drop_invisible
 from verdict_cli.language.extractors.bound_extractor import (
     EXPLANATION,
     MASS_FIELD,
@@ -103,7 +103,7 @@ class Support:
         """The value that a text is, quotes and emphasis around it aside (None: no value), and the others that it begins."""
         word = self.normal(text)
         if word not in self.exact:
-            word = self.normal(bare_token(word)) or word
+            word = self.normal(strip_token(word)) or word
         value = self.exact.get(word)
         return value, tuple(other for other in self.begun(word) if other != value)
 
@@ -184,11 +184,13 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
     ReplyError where the drawn tokens do not spell the text.
     """
     if len(positions) == 1 and any(
-        spelled(alternative.token).strip() == text.strip() for alternative in positions[0]
+        spell_token(alternative.token).strip() == text.strip() for alternative in positions[0]
     ):
         # Recordings of one token often have its alternatives in another order.
         return 0, text[:start], text
-    pieces = [visible(spelled(position[0].token)) if position else "" for position in positions]
+    pieces = [
+        drop_invisible(spell_token(position[0].token)) if position else "" for position in positions
+    ]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
     while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
         pieces.pop()
@@ -208,12 +210,12 @@ def is_special(token: str) -> bool:
     return _SPECIAL.fullmatch(token.strip()) is not None
 
 
-def spelled(token: str) -> str:
+def spell_token(token: str) -> str:
     """The token's text: some servers write a leading space as `▁` or `Ġ`."""
     return " " + token[1:] if token[:1] in ("▁", "Ġ") else token
 
 
-def bare_token(token: str) -> str:
+def strip_token(token: str) -> str:
     """The token without the quotes, emphasis and final period that a reply may have around its value."""
     word = token.strip().strip(_AROUND).strip()
     return word[:-1] if word.endswith(".") and len(word) > 1 else word
@@ -314,8 +316,8 @@ def _values(support: Support, token: str, lead: str, *, around: bool) -> tuple[A
 
     ``around``: the drawn token has quotes, emphasis or a period around its value, so other tokens may have them too.
     """
-    word = without_lead(spelled(token), lead)
-    return support.values(word) or (support.values(bare_token(word)) if around else ())
+    word = strip_lead(spell_token(token), lead)
+    return support.values(word) or (support.values(strip_token(word)) if around else ())
 
 
 def _probability(alternative: Alternative) -> float:
@@ -324,7 +326,7 @@ def _probability(alternative: Alternative) -> float:
     return math.exp(alternative.logprob)
 
 
-def without_lead(word: str, lead: str) -> str:
+def strip_lead(word: str, lead: str) -> str:
     """A token's text without ``lead``, where it has it too; white space does not matter."""
     return word[len(lead) :] if lead.strip() and word.startswith(lead) else word
 
@@ -405,7 +407,7 @@ class _Path:
         complete, _ = self.support.continuations(self.text)
         continues = False
         for rank, alternative in enumerate(position):
-            word = without_lead(spelled(alternative.token), lead)
+            word = strip_lead(spell_token(alternative.token), lead)
             p = self.reached * _probability(alternative)
             if self.text and complete is not None and _is_end(word):
                 self._add(complete, p)
@@ -423,7 +425,7 @@ class _Path:
                 self.open.append((value, longer, p))
         if continues:
             self.reached *= _probability(position[0])
-            self.text += without_lead(spelled(position[0].token), lead)
+            self.text += strip_lead(spell_token(position[0].token), lead)
         return continues
 
     def _add(self, value: Any, p: float) -> None:
@@ -451,7 +453,7 @@ class _Path:
 def _is_end(word: str) -> bool:
     """Whether a token ends the value before it: a special token, a line end, a quote, emphasis or a period."""
     return (
-        not word or (not bare_token(word).strip(".") and bool(word.strip(" "))) or is_special(word)
+        not word or (not strip_token(word).strip(".") and bool(word.strip(" "))) or is_special(word)
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.answer_text import visible
+from verdict_cli.language.extractors.answer_text import drop_invisible
 from verdict_cli.language.extractors.bound_extractor import (
     DEFAULTED_FIELD,
     EXPLANATION,
@@ -35,9 +35,9 @@ from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.scales.written_number import (
     Ends,
     find_numbers,
+    mask_mentions,
     number_ends,
-    without_markup,
-    without_mentions,
+    strip_markup,
 )
 from verdict_cli.regex import regex
 
@@ -176,7 +176,7 @@ def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> Valu
 
 def _plain(text: str) -> str:
     """The text without Markdown's emphasis and quotes; of a JSON object, its verdict and score alone, one a line."""
-    text = visible(text)
+    text = drop_invisible(text)
     if "{" in text:
         try:
             fields = {name.lower().strip(): value for name, value in json_object(text).items()}
@@ -188,7 +188,7 @@ def _plain(text: str) -> str:
             text = "\n".join(
                 f"{name}: {fields[name]}" for name in ("verdict", "score") if name in fields
             )
-    return without_markup(_QUOTES.sub("", text) if _QUOTE_MARKS & set(text) else text)
+    return strip_markup(_QUOTES.sub("", text) if _QUOTE_MARKS & set(text) else text)
 
 
 def _verdict(text: str) -> str | None:
@@ -253,7 +253,7 @@ def _score(text: str, ends: Ends, *, decimals: bool) -> float | None:
     read."""
     labels = list(_SCORE_LABEL.finditer(text))
     scale = ends or _TEN
-    written_numbers = find_numbers(without_mentions(text, scale), scale) if labels else []
+    written_numbers = find_numbers(mask_mentions(text, scale), scale) if labels else []
     numbers = {number.start: number for number in written_numbers}
     colons = [
         label

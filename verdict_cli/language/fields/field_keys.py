@@ -10,7 +10,13 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, JsonSchema, MessageAndHint, displayed
+from verdict_cli.config_model import (
+    ConfigModel,
+    Expected,
+    JsonSchema,
+    MessageAndHint,
+    display_value,
+)
 from verdict_cli.errors import SpecError
 from verdict_cli.language.fields.types import (
     INTEGER,
@@ -255,7 +261,7 @@ def _without_scale_type(schema: JsonSchema) -> None:
 
 def _expected(value: Any) -> MessageAndHint:
     return (
-        f"expected a type, found {displayed(value)}",
+        f"expected a type, found {display_value(value)}",
         "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",
     )
 

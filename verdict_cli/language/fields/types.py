@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from verdict_cli.config_model import JsonSchema
 from verdict_cli.errors import ReplyError, RowError
-from verdict_cli.language.conversation import ConversationError, numbered
+from verdict_cli.language.conversation import ConversationError, number_messages
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.written_number import bare, quoted
+from verdict_cli.language.scales.written_number import quote_value, strip_quotes
 
 Values = dict[str, Any]
 """Values by the names of their fields."""
@@ -64,7 +64,7 @@ class PlainType(FieldType, frozen=True):
         if type(value) is not _PLAIN[self.name][0] or (
             isinstance(value, float) and not math.isfinite(value)
         ):
-            raise ReplyError(f"{quoted(value)} is not of type {self.name}")
+            raise ReplyError(f"{quote_value(value)} is not of type {self.name}")
         return value
 
     def json_schema(self) -> JsonSchema:
@@ -93,13 +93,13 @@ class TextListType(FieldType, frozen=True):
     def read(self, value: Any) -> Any:
         """A list of strings, in capitals where it ranks letters."""
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise ReplyError(f"{quoted(value)} is not a list of strings")
+            raise ReplyError(f"{quote_value(value)} is not a list of strings")
         if not self.ranks:
             return value
-        order = [bare(item).upper() for item in value]
+        order = [strip_quotes(item).upper() for item in value]
         if sorted(order) != sorted(self.ranks):
             raise ReplyError(
-                f"{quoted(value)} does not rank each of {', '.join(self.ranks)} exactly once"
+                f"{quote_value(value)} does not rank each of {', '.join(self.ranks)} exactly once"
             )
         return order
 
@@ -197,7 +197,7 @@ class RecordType(FieldType, frozen=True):
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
             raise ReplyError(
-                f"expected an object with {', '.join(self.fields)}, found {quoted(value)}"
+                f"expected an object with {', '.join(self.fields)}, found {quote_value(value)}"
             )
         if self.unknown:
             return value
@@ -253,7 +253,7 @@ class TranscriptType(FieldType, frozen=True):
     def read(self, value: Any) -> Any:
         """The messages in OpenAI's form, whatever API's form they have. They are not read again where a prompt shows them."""
         try:
-            return numbered(value)
+            return number_messages(value)
         except ConversationError as error:
             raise ReplyError(str(error)) from None
 

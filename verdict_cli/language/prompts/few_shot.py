@@ -173,7 +173,7 @@ def shown_value(value: Any) -> str:
         return str(value)
 
 
-def prefixed(
+def add_prefix(
     messages: Sequence[Message], marks: Sequence[tuple[int, int]], prefix: str
 ) -> tuple[tuple[Message, ...], tuple[tuple[int, int], ...]]:
     """The messages with the prefix at the start of the first user message, and the marks moved with its text."""

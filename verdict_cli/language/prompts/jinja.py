@@ -32,7 +32,7 @@ from verdict_cli.language.expressions.paths import (
 )
 from verdict_cli.language.expressions.sandbox import (
     begin_rendering,
-    bounded,
+    bound_filter,
     charge,
     sandbox_environment,
     weight,
@@ -44,7 +44,7 @@ from verdict_cli.language.prompts.placeholders import (
     BraceText,
     brace_error,
     find_brace_texts,
-    unescaped,
+    unescape,
 )
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import (
@@ -53,10 +53,10 @@ from verdict_cli.language.prompts.sections import (
     Delimited,
     append_data_notice,
     boundary,
-    dedented,
+    dedent,
     row_content,
     system_first,
-    trimmed,
+    trim_blank_lines,
     wrap_in_tags,
 )
 
@@ -103,9 +103,9 @@ class JinjaTemplate(Struct, frozen=True):
         except FAULTS as fault:
             raise RowError(f"the jinja prompt: {fault}") from None
         first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
-        sections = [("user", trimmed(first))] if first.strip() or not others else []
+        sections = [("user", trim_blank_lines(first))] if first.strip() or not others else []
         for role, body in zip(others[::2], others[1::2], strict=True):
-            sections.append((ROLES[int(role)], trimmed(body)))
+            sections.append((ROLES[int(role)], trim_blank_lines(body)))
         sections = system_first(sections)
         pieces = [(role, self._pieces(body)) for role, body in sections]
         mark = ""
@@ -161,7 +161,7 @@ def compile_jinja(
     import secrets
 
     sign = f"{secrets.randbits(128):039d}"
-    marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedented(text))
+    marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedent(text))
     sandbox = sandbox_environment(finalize=_written)
     paths: list[ExpressionPath] = []
     try:
@@ -173,7 +173,7 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
-        sandbox.filters["tojson"] = bounded("tojson", _json)
+        sandbox.filters["tojson"] = bound_filter("tojson", _json)
         sandbox.filters[_NAMED] = _not_null
         _name_values(tree)
         braces = _brace_texts(tree, roots, problem)
@@ -207,7 +207,7 @@ def _brace_texts(
                 problem(*brace_error(text, jinja=True))
             else:
                 braces.append(text)
-        literal.data = unescaped(literal.data, roots)
+        literal.data = unescape(literal.data, roots)
     return tuple(braces)
 
 

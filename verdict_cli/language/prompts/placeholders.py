@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from verdict_cli.config_model import MessageAndHint
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filtered
+from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filter_messages
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
@@ -87,7 +87,7 @@ def find_brace_texts(text: str, roots: Collection[str]) -> Iterator[BraceText]:
             yield brace
 
 
-def unescaped(text: str, roots: Collection[str]) -> str:
+def unescape(text: str, roots: Collection[str]) -> str:
     """The text without the backslash before each brace text."""
     if "\\{" not in text:
         return text
@@ -96,7 +96,7 @@ def unescaped(text: str, roots: Collection[str]) -> str:
     )
 
 
-def warning_of(brace: BraceText, roots: Collection[str]) -> MessageAndHint:
+def brace_warning(brace: BraceText, roots: Collection[str]) -> MessageAndHint:
     """(message, hint) of a path from an unknown name."""
     if brace.path == _TAG:
         return (
@@ -113,7 +113,7 @@ def warning_of(brace: BraceText, roots: Collection[str]) -> MessageAndHint:
 def brace_error(brace: BraceText, *, jinja: bool = False) -> MessageAndHint:
     """(message, hint) of a root in another spelling."""
     if brace.path == _TAG:
-        return warning_of(brace, ())
+        return brace_warning(brace, ())
     path = format_expression_path(brace.path)
     right = f"{{{{ {path} }}}}" if jinja else f"{{{path}}}"
     if brace.path[0] == "output":
@@ -226,7 +226,7 @@ class Slot(Struct, frozen=True, dict=True):
             if self.verbatim and type(value) is str:
                 return value
             for name, argument in self.filters:
-                value = filtered(value, name, argument)
+                value = filter_messages(value, name, argument)
             text = numbered_items(value) if self.numbered else insert(value, self.spec)
             if not self.delimited or isinstance(value, int | float):
                 return text
@@ -280,7 +280,7 @@ def parse_placeholders(
     end = 0
 
     def literal(piece: str) -> None:
-        parts.append(unescaped(piece, roots))
+        parts.append(unescape(piece, roots))
         for brace_text in find_brace_texts(piece, roots):
             brace(brace_text)
 

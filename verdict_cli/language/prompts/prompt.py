@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, Expected, MessageAndHint, displayed
+from verdict_cli.config_model import ConfigModel, Expected, MessageAndHint, display_value
 from verdict_cli.language.expressions.paths import (
     ExpressionPaths,
     Resolve,
@@ -25,13 +25,13 @@ from verdict_cli.language.prompts.placeholders import (
     BraceText,
     Slot,
     brace_error,
+    brace_warning,
     parse_placeholders,
-    warning_of,
 )
 from verdict_cli.language.prompts.sections import (
     append_data_notice,
     boundary,
-    dedented,
+    dedent,
     row_content,
     split_sections,
     system_first,
@@ -66,7 +66,7 @@ def _prompt_tag(value: Any) -> str | None:
 
 def _expected(value: Any) -> MessageAndHint:
     return (
-        f"expected a prompt, found {displayed(value)}",
+        f"expected a prompt, found {display_value(value)}",
         "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
     )
 
@@ -296,7 +296,7 @@ def compile_prompt(
 
     ``entries`` are roots beside those that every prompt has.
     """
-    text = dedented(text)
+    text = dedent(text)
     roots = (*PLACEHOLDER_ROOTS, *entries)
     braces: list[BraceText] = []
 
@@ -305,7 +305,7 @@ def compile_prompt(
             problem(*brace_error(text))
             return
         if text.kind == "path":
-            warning(*warning_of(text, roots))
+            warning(*brace_warning(text, roots))
         braces.append(text)
 
     sections = tuple(

@@ -28,12 +28,12 @@ ROLES = ("system", "user", "assistant")
 MARKER = regex(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
 
 
-def dedented(text: str) -> str:
+def dedent(text: str) -> str:
     """The text without its common indentation and without blank lines at both ends."""
-    return trimmed(textwrap.dedent(text.replace("\r\n", "\n")))
+    return trim_blank_lines(textwrap.dedent(text.replace("\r\n", "\n")))
 
 
-def trimmed(text: str) -> str:
+def trim_blank_lines(text: str) -> str:
     """The text without blank lines at both ends."""
     lines = text.split("\n")
     full = [index for index, line in enumerate(lines) if line.strip()]
@@ -45,7 +45,7 @@ def split_sections(text: str) -> list[tuple[str, str]]:
     pieces = MARKER.split(text)
     sections = [("user", pieces[0])] if pieces[0].strip() or len(pieces) == 1 else []
     sections += list(zip(pieces[1::2], pieces[2::2], strict=True))
-    return [(role, trimmed(body)) for role, body in sections]
+    return [(role, trim_blank_lines(body)) for role, body in sections]
 
 
 T = TypeVar("T")
@@ -56,9 +56,9 @@ def system_first(sections: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
     return sorted(sections, key=lambda section: section[0] != "system")
 
 
-def framed(prompt: str, before: str = "", after: str = "") -> str:
+def frame_prompt(prompt: str, before: str = "", after: str = "") -> str:
     """The prompt with `before` at the start of its first section and `after` at the end of the last user section."""
-    sections = split_sections(dedented(prompt))
+    sections = split_sections(dedent(prompt))
     if before:
         role, text = sections[0]
         sections[0] = (role, f"{before}\n\n{text}")
@@ -70,7 +70,7 @@ def framed(prompt: str, before: str = "", after: str = "") -> str:
     return "\n".join(f"@{role}\n{text}" for role, text in sections)
 
 
-def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
+def add_suffix(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
     """The messages with the suffix at the end of the last user message."""
     if not suffix:
         return tuple(messages)
@@ -157,7 +157,7 @@ def append_data_notice(messages: Sequence[Message], mark: str) -> tuple[Message,
 
     It is there and not before the texts, so that the common prefix of all prompts, which providers cache, stays equal.
     """
-    return suffixed(messages, data_notice(mark)) if mark else tuple(messages)
+    return add_suffix(messages, data_notice(mark)) if mark else tuple(messages)
 
 
 def data_notice(mark: str) -> str:

@@ -18,7 +18,7 @@ from verdict_cli.config_model import (
     JsonSchema,
     LazyUnion,
     MessageAndHint,
-    displayed,
+    display_value,
     python_constructor,
     subclass_of,
 )
@@ -269,9 +269,9 @@ def _expected(value: Any) -> MessageAndHint:
         (values,) = value.values()
     if isinstance(values, list):
         listed = ", ".join(map(str, values))
-        return f"expected a scale, found {displayed(value)}", f"write `{{values: [{listed}]}}`"
+        return f"expected a scale, found {display_value(value)}", f"write `{{values: [{listed}]}}`"
     hint = f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`"
-    return f"expected a scale, found {displayed(value)}", hint
+    return f"expected a scale, found {display_value(value)}", hint
 
 
 ScaleKeys = Annotated[

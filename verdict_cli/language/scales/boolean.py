@@ -10,7 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, shuffled_order
-from verdict_cli.language.scales.written_number import Tokens, folded, match_value, quoted
+from verdict_cli.language.scales.written_number import Tokens, fold_case, match_value, quote_value
 
 
 class BooleanScale(Scale):
@@ -58,7 +58,7 @@ class BooleanScale(Scale):
                 return Issue(
                     key, f"{word!r} is not a word that a model can answer", "name each token"
                 )
-        both = {folded(word) for word in self.yes} & {folded(word) for word in self.no}
+        both = {fold_case(word) for word in self.yes} & {fold_case(word) for word in self.no}
         if both:
             return Issue(
                 "no", f"{min(both)!r} means both yes and no", "give each token one meaning"
@@ -71,7 +71,7 @@ class BooleanScale(Scale):
         match = match_value(value, self.tokens()) if isinstance(value, str) else None
         if match is None:
             raise ReplyError(
-                f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale"
+                f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
             )
         return bool(match[0])
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.written_number import Tokens, parse_number, quoted
+from verdict_cli.language.scales.written_number import Tokens, parse_number, quote_value
 
 
 class ContinuousScale(Scale):
@@ -77,7 +77,7 @@ class ContinuousScale(Scale):
             number = float(parsed)
         if number is None or not self.min <= number <= self.max:
             raise ReplyError(
-                f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale"
+                f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
             )
         return float(number)
 

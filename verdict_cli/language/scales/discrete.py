@@ -17,11 +17,11 @@ from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
     Tokens,
     are_labels,
-    folded,
+    fold_case,
     match_value,
     number_ends,
     parse_number,
-    quoted,
+    quote_value,
 )
 
 MAX_VALUES = 1000
@@ -264,12 +264,14 @@ class DiscreteScale(Scale):
             match = match_value(value, self.tokens()) or self._match_number(value)
             if match is not None:
                 return match[0]
-        raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
+        raise ReplyError(
+            f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
+        )
 
     def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""
         number = parse_number(text, number_ends(self))
-        if number is None or any(folded(token) == folded(text) for token, _ in self.tokens()):
+        if number is None or any(fold_case(token) == fold_case(text) for token, _ in self.tokens()):
             return None
         for value in self.written_values():
             if not isinstance(value, bool | str) and number == Decimal(_plain(value)):

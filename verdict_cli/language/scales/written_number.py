@@ -103,7 +103,7 @@ def number_ends(scale: Scale) -> Ends:
     return (min(numbers), max(numbers)) if len(numbers) == len(values) else None
 
 
-def without_markup(text: str) -> str:
+def strip_markup(text: str) -> str:
     """The text without Markdown's emphasis and TeX around numbers."""
     if not any(mark in text for mark in "*_`~$\\"):
         return text
@@ -114,7 +114,7 @@ MENTION = "\0"
 """What a text has for each character of a mention of the scale, such as "from 1 to 10"."""
 
 
-def without_mentions(text: str, ends: Ends) -> str:
+def mask_mentions(text: str, ends: Ends) -> str:
     """The text as long as it was, in ASCII's digits and marks, without what only names the ends of the scale."""
     plain = _OTHER_SCRIPT.sub(_in_ascii, text)
     if ends is None:
@@ -148,14 +148,14 @@ def _mentions(ends: tuple[float, float]) -> re.Pattern[str]:
 
 def read_number(text: str, ends: Ends = None) -> Decimal | None:
     """The number that the whole text is, None for any other text."""
-    numbers = find_numbers(without_mentions(text, ends), ends)
+    numbers = find_numbers(mask_mentions(text, ends), ends)
     if len(numbers) != 1 or (numbers[0].start, numbers[0].end) != (0, len(text)):
         return None
     return numbers[0].value
 
 
 def find_numbers(text: str, ends: Ends = None) -> list[WrittenNumber]:
-    """The numbers in a text `without_mentions`."""
+    """The numbers in a text with masked mentions of the scale."""
     return list(_numbers(text, ends))
 
 
@@ -215,7 +215,7 @@ def _quotient(part: Decimal | None, total: Decimal | None, ends: Ends) -> Decima
     return part / total if ends == (0, 1) else None
 
 
-def written_decimal(number: Decimal) -> str:
+def format_decimal(number: Decimal) -> str:
     """The number in plain digits."""
     return str(int(number)) if number == int(number) else f"{number:f}"
 
@@ -223,7 +223,7 @@ def written_decimal(number: Decimal) -> str:
 _QUOTES = "\"'`“”‘’"
 
 
-def bare(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """The text without surrounding white space and quotes and without one final period; never empty for a text."""
     text = text.strip()
     inner = text.strip(_QUOTES).strip()
@@ -232,12 +232,12 @@ def bare(text: str) -> str:
     return inner or text
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """The bare text in one case."""
-    return bare(text).casefold()
+    return strip_quotes(text).casefold()
 
 
-_NORMALIZATIONS: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
+_NORMALIZATIONS: tuple[Callable[[str], str], ...] = (str, str.strip, strip_quotes, fold_case)
 
 
 def match_value(text: str, tokens: Tokens) -> tuple[Any] | None:
@@ -268,7 +268,7 @@ _NEGATED = regex(r"(?:not|no|non|without)[\s_-]+")
 def are_labels(words: Sequence[str]) -> bool:
     """Whether the words, worst first, look like labels of which none is better: `yes` or `no` at an end, a comparison such
     as `A>B`, or two words that are labels or a word and its negation."""
-    plain = [folded(word) for word in words]
+    plain = [fold_case(word) for word in words]
     if any(_COMPARISON.fullmatch(word) for word in plain) or _ANSWERS & {plain[0], plain[-1]}:
         return True
     if len(plain) != 2:
@@ -278,7 +278,7 @@ def are_labels(words: Sequence[str]) -> bool:
     return negated or _LABELS.issuperset(plain)
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value of a reply in a message, cut to 200 characters. The message may be shown to the model, so nothing but a text
     is spelled as in Python."""
     if isinstance(value, str):
@@ -291,4 +291,4 @@ def quoted(value: Any) -> str:
 
 def parse_number(text: str, ends: Ends = None) -> Decimal | None:
     """The number that the bare text writes, None when it is not one number, or when it is not clear which."""
-    return read_number(bare(text), ends)
+    return read_number(strip_quotes(text), ends)

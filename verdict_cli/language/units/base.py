@@ -22,7 +22,7 @@ from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thought
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
 from verdict_cli.language.fields.types import TEXT, Fields, FieldType, RecordType, ScaleType, Values
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
-from verdict_cli.language.prompts.sections import framed
+from verdict_cli.language.prompts.sections import frame_prompt
 from verdict_cli.language.scales import Scale, ScaleKey
 from verdict_cli.model import Model, ModelKey
 from verdict_cli.regex import regex
@@ -295,7 +295,7 @@ class LLMUnit(UnitBase):
             return prompt
         if isinstance(self.prompt_key, JinjaPrompt):
             around = (_SLOT.sub(r"{{ \1 }}", around[0]), _SLOT.sub(r"{{ \1 }}", around[1]))
-        return framed(prompt, *around)
+        return frame_prompt(prompt, *around)
 
     def required_inputs(self) -> Fields:
         """Input fields that the type itself takes from upstream."""

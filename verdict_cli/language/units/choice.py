@@ -156,7 +156,7 @@ class ChoiceUnit(LLMUnit):
         )
 
 
-def shuffled(count: int, draw: int) -> OptionOrder:
+def shuffle_options(count: int, draw: int) -> OptionOrder:
     """A seeded order of `count` options."""
     order = list(range(count))
     random.Random(draw).shuffle(order)
@@ -320,7 +320,9 @@ class BestOfKJudgeUnit(KChoiceUnit):
 
     def option_orders(self, draw: int) -> tuple[OptionOrder, ...]:
         """One call, the options as given or in a seeded order."""
-        return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
+        return (
+            (shuffle_options(self.count(), draw),) if self.shuffle else super().option_orders(draw)
+        )
 
 
 class RankerUnit(KChoiceUnit):

@@ -24,7 +24,6 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.units.base import AbstainedError, Expressions, UnitBase
 
-
 Weights = Sequence[float] | None
 """The weight of each value; None where all weigh the same."""
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from verdict_cli.config_model import displayed
+from verdict_cli.config_model import display_value
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.plural import plural
@@ -400,7 +400,7 @@ def _id_problem(column: str, source: Mapping[str, Any]) -> Problem | None:
     if identity is None and column not in source:
         return missing_column(column, source)
     if isinstance(identity, bool) or not isinstance(identity, _IDS):
-        message = f"the id column {column!r} holds {displayed(identity)}"
+        message = f"the id column {column!r} holds {display_value(identity)}"
         return Problem("bad-id", message, "an id is a string or an integer")
     return None
 
