@@ -76,16 +76,12 @@ class Support:
 
         A single Latin letter does not begin a word: it is rarely a tokenizer's first piece, but often a stray alternative.
         """
-        is_letter = len(word) == 1
-        return tuple(
-            dict.fromkeys(
-                value
-                for token, value in self.exact.items()
-                if token.startswith(word)
-                and word
-                and not (is_letter and token[:2].isascii() and token[:2].isalpha())
-            )
-        )
+        tokens = [token for token in self.exact if word and token.startswith(word)]
+        if len(word) == 1:
+            tokens = [
+                token for token in tokens if not (token[:2].isascii() and token[:2].isalpha())
+            ]
+        return tuple(dict.fromkeys(self.exact[token] for token in tokens))
 
     def values(self, token: str) -> tuple[Any, ...]:
         """The values that a token can mean: one of its own, else all that it begins."""
