@@ -74,6 +74,15 @@ MessageAndHint = tuple[str, str]
 """What is wrong, and what to write instead."""
 
 
+class HintedError(ValueError):
+    """An error with what to write instead."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 class Issue(NamedTuple):
     """What makes no sense in a part of a file. It becomes a `Problem` where the part's place is known."""
 
@@ -267,12 +276,11 @@ def uncounted_fields(kind: type[Any]) -> dict[str, Uncounted]:
     return marks
 
 
-class Expected:
+class Expected(Struct, frozen=True):
     """Marks, in `Annotated`, a value of several forms with its words for one that has none of them: what was expected, and
     a hint."""
 
-    def __init__(self, words: Callable[[Any], MessageAndHint]) -> None:
-        self.words = words
+    words: Callable[[Any], MessageAndHint]
 
 
 def display_value(value: Any) -> str:
@@ -379,11 +387,10 @@ def subclass_of(base: type[PartClass]) -> Callable[[str, Any], type[PartClass]]:
     return check
 
 
-class RegisteredName:
+class RegisteredName(Struct, frozen=True):
     """Marks, in `Annotated`, a string that names a part of a registry."""
 
-    def __init__(self, registry: Registry[Any]) -> None:
-        self.registry = registry
+    registry: Registry[Any]
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from verdict_cli.config_model import ConfigModel, known_keys
+from verdict_cli.config_model import ConfigModel, HintedError, known_keys
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
@@ -45,16 +45,14 @@ if TYPE_CHECKING:
 Path_ = tuple[str | int, ...]
 
 
-class UnknownNameError(ValueError):
+class UnknownNameError(HintedError):
     """A name that means nothing, or nothing that can be used; ``path`` is where it is written, empty where whoever looks
     the name up knows it."""
 
     def __init__(
         self, message: str, hint: str = "", code: str = "unknown-scale", path: Path_ = ()
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message, hint)
         self.code = code
         self.path = path
 

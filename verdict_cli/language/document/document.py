@@ -18,7 +18,7 @@ from yaml.parser import Parser
 from yaml.reader import Reader
 from yaml.scanner import Scanner
 
-from verdict_cli.config_model import MessageAndHint
+from verdict_cli.config_model import HintedError, MessageAndHint
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.source_positions import (
     Document,
@@ -231,12 +231,12 @@ def _kind(value: Any) -> str:
     return "a list" if isinstance(value, list) else "a mapping"
 
 
-class UnfitError(Exception):
+class UnfitError(HintedError):
     """A scalar that has no value."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
+        super().__init__(message, hint)
+        self.code = code
 
 
 _SURROGATE = regex("[\ud800-\udfff]")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -242,12 +241,8 @@ def _call(call: dict[str, Any]) -> _NamedCall:
         return name, text
 
 
-ENTRY_LISTS: Mapping[str, Callable[..., list[Any]]] = MappingProxyType(
-    {"turns": turns, "match_calls": match_calls}
-)
+ENTRY_LISTS: Mapping[str, Callable[..., list[Any]]] = {"turns": turns, "match_calls": match_calls}
 """The functions by name. No other expression can call them."""
 
-ENTRY_LIST_TYPES: Mapping[str, ListType] = MappingProxyType(
-    {"turns": TURNS, "match_calls": MATCHES}
-)
+ENTRY_LIST_TYPES: Mapping[str, ListType] = {"turns": TURNS, "match_calls": MATCHES}
 """The types of what they give."""

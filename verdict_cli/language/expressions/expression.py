@@ -65,6 +65,7 @@ from verdict_cli.language.fields.types import (
     TextListType,
     TranscriptType,
     UnknownType,
+    without_null,
 )
 
 TypeOf = Callable[[ExpressionPath], FieldType]
@@ -408,7 +409,7 @@ def _items(kinds: Iterable[FieldType]) -> Types:
     """The types of the items of a list; unknown for other values."""
     items: list[FieldType] = []
     for kind in kinds:
-        inner = kind.item if isinstance(kind, OptionalType) else kind
+        inner = without_null(kind)
         if isinstance(inner, ItemsType):
             items += inner.items
         else:
@@ -420,7 +421,7 @@ def _shapes(kinds: Iterable[FieldType]) -> set[str] | None:
     """What kinds of JSON value these types have: number, text, list, mapping, null. None where that is not known."""
     shapes: set[str] = set()
     for kind in kinds:
-        inner = kind.item if isinstance(kind, OptionalType) else kind
+        inner = without_null(kind)
         shape = _shape(plain_type(inner))
         if not shape:
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from verdict_cli.config_model import HintedError
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, UnknownType
 
@@ -38,13 +39,8 @@ Resolve = Callable[[ExpressionPath], Resolved]
 """Resolves a written path, or raises ExpressionError when nothing provides it."""
 
 
-class ExpressionError(ValueError):
+class ExpressionError(HintedError):
     """A path or an expression that can never be evaluated: what is wrong, and a hint."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 def unresolved(path: ExpressionPath) -> Resolved:

@@ -13,6 +13,7 @@ from typing_extensions import TypeAliasType
 from verdict_cli.config_model import (
     ConfigModel,
     Expected,
+    HintedError,
     JsonSchema,
     MessageAndHint,
     display_value,
@@ -52,13 +53,11 @@ _PLAIN_FIELD = regex(r"[A-Za-z_][\w-]*")
 _DEEPEST = 50
 
 
-class TypeTextError(ValueError):
+class TypeTextError(HintedError):
     """A text that is no type: what is wrong, and a hint."""
 
     def __init__(self, message: str, hint: str = TYPES_HINT) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message, hint)
 
 
 def is_type_text(text: str) -> bool:

@@ -22,9 +22,9 @@ from verdict_cli.config_model import (
     python_constructor,
     subclass_of,
 )
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.scales.written_number import Tokens
+from verdict_cli.language.scales.written_number import Tokens, quote_value
 from verdict_cli.registry import Registry
 
 
@@ -99,6 +99,11 @@ class Scale(ConfigModel):
     def read(self, value: Any) -> Any:
         """The value of the scale that a reply's text or JSON value means. ReplyError when it means none."""
         raise NotImplementedError
+
+    def off_scale(self, value: Any) -> ReplyError:
+        """The error of a reply's value that means none of the scale."""
+        message = f"{quote_value(value)} is not on the scale {self.display()}"
+        return ReplyError(message, kind="off-scale")
 
     @property
     def ordered(self) -> bool:

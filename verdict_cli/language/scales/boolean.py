@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
-from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, shuffled_order
-from verdict_cli.language.scales.written_number import Tokens, fold_case, match_value, quote_value
+from verdict_cli.language.scales.written_number import Tokens, fold_case, match_value
 
 
 class BooleanScale(Scale):
@@ -70,9 +69,7 @@ class BooleanScale(Scale):
             return value
         match = match_value(value, self.tokens()) if isinstance(value, str) else None
         if match is None:
-            raise ReplyError(
-                f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
-            )
+            raise self.off_scale(value)
         return bool(match[0])
 
     def tokens(self) -> Tokens:

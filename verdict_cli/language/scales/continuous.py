@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
-from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.written_number import Tokens, parse_number, quote_value
+from verdict_cli.language.scales.written_number import Tokens, parse_number
 
 
 class ContinuousScale(Scale):
@@ -76,9 +75,7 @@ class ContinuousScale(Scale):
         ):
             number = float(parsed)
         if number is None or not self.min <= number <= self.max:
-            raise ReplyError(
-                f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
-            )
+            raise self.off_scale(value)
         return float(number)
 
     def bounds(self) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from verdict_cli.config_model import Issue, JsonSchema, KeyRule, MessageAndHint, python_constructor
-from verdict_cli.errors import ReplyError, UsageError
+from verdict_cli.errors import UsageError
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
     Tokens,
@@ -21,7 +21,6 @@ from verdict_cli.language.scales.written_number import (
     match_value,
     number_ends,
     parse_number,
-    quote_value,
 )
 
 MAX_VALUES = 1000
@@ -264,9 +263,7 @@ class DiscreteScale(Scale):
             match = match_value(value, self.tokens()) or self._match_number(value)
             if match is not None:
                 return match[0]
-        raise ReplyError(
-            f"{quote_value(value)} is not on the scale {self.display()}", kind="off-scale"
-        )
+        raise self.off_scale(value)
 
     def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""
