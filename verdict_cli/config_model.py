@@ -360,9 +360,14 @@ JsonSchema = dict[str, Any]
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
 
+PositiveInt = Annotated[int, Field(ge=1), Whole]
+PositiveNumber = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
 T = TypeVar("T")
 Seq = tuple[T, ...]
 """A YAML list, kept as a tuple."""
+NonEmptyTuple = Annotated[tuple[T, ...], Field(min_length=1)]
 
 
 PartClass = TypeVar("PartClass", bound=ConfigModel)

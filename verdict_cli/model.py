@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.config_model import ConfigModel, NonEmptyText, Uncounted, Whole, with_added_keys
+from verdict_cli.config_model import (
+    ConfigModel,
+    NonEmptyText,
+    PositiveInt,
+    Uncounted,
+    Whole,
+    with_added_keys,
+)
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
@@ -65,7 +72,7 @@ class Model(ConfigModel):
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
     structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
-    top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
+    top_logprobs: PositiveInt | None = None
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
     prompt_cache: Annotated[Literal["auto", "off"], _CONNECTION] = "auto"
     """Whether calls are ordered for the provider's prompt cache: of calls whose prompts begin alike, the first is answered before the others are made, and prefixes are marked where the provider needs it (Anthropic)."""

@@ -14,9 +14,11 @@ from verdict_cli.config_model import (
     Expected,
     LazyUnion,
     NonEmptyText,
+    NonEmptyTuple,
     One,
+    PositiveInt,
+    PositiveNumber,
     Uncounted,
-    Whole,
     display_value,
 )
 from verdict_cli.language.scales.discrete import Value
@@ -38,7 +40,7 @@ class Fitted(ConfigModel):
     """The run whose rows it was fitted on."""
     target: str
     """The expression for the true value of a row."""
-    rows: Annotated[int, Field(ge=1), Whole]
+    rows: PositiveInt
     """How many labelled rows it was fitted on."""
     held_out: Annotated[dict[str, Any], Uncounted("it tells people how well the fit held")] = Field(
         default_factory=dict
@@ -56,7 +58,7 @@ class ProbabilityMap(Fitted):
     """The kind of calibration."""
     method: Literal["temperature", "platt", "isotonic"]
     """`temperature` divides the log-probabilities, `platt` fits a line to the log-odds, `isotonic` an increasing step function."""
-    temperature: Annotated[float, Field(gt=0)] | None = None
+    temperature: PositiveNumber | None = None
     """The divisor of the log-probabilities."""
     positive: Value | None = None
     """The value whose probability `platt` and `isotonic` map, one of two."""
@@ -180,7 +182,7 @@ ScoreWeightsKey = Annotated[
 ]
 """Numbers that replace a scale's own: written out, or fitted."""
 
-_List = Annotated[tuple[float, ...], Field(min_length=1)]
+_List = NonEmptyTuple[float]
 PoolWeightsKey = Annotated[
     CalibrationFile | Fitted | _List,
     LazyUnion(_spelling, _choices("pool_weights"), {"<list>": _List}),

@@ -13,7 +13,9 @@ from verdict_cli.config_model import (
     Issue,
     KeyRule,
     NonEmptyText,
+    NonEmptyTuple,
     OneOrMore,
+    PositiveNumber,
     Whole,
     added_keys,
     with_added_keys,
@@ -61,7 +63,7 @@ class Gold(ConfigModel):
     """Expression over `source` and `human` for the probability with which a row was drawn to be labelled, such as `human.inclusion` after `verdict queue`; labels of rows where it is null do not count. Without it all rows were as likely."""
     of: GoldScope = "population"
     """What the intervals are about: the `population` that the run's rows were drawn from, or these `rows` alone, of which the labelled ones are a random sample."""
-    half_width: Annotated[float, Field(gt=0)] | None = None
+    half_width: PositiveNumber | None = None
     """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
@@ -121,11 +123,11 @@ class Evaluation(ConfigModel):
     """Expression that is true where a pairwise judge's choice is the same in both orders, such as `output.consistent`."""
     options: Annotated[tuple[ExpressionText, ...], Field(min_length=2, max_length=2)] | None = None
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
-    metrics: Annotated[tuple[MetricKey, ...], Field(min_length=1)] | None = None
+    metrics: NonEmptyTuple[MetricKey] | None = None
     """The metrics; by default a few that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
     average: Literal["macro", "micro", "weighted"] = "macro"
     """How precision, recall, specificity, F1 and F-beta are averaged over the labels without `positive`: every label alike, all decisions pooled, or each label by its share of the targets."""
-    beta: Annotated[float, Field(gt=0)] | None = None
+    beta: PositiveNumber | None = None
     """How many times as much recall counts as precision in `f_beta`."""
     k: Annotated[int, Whole, Field(ge=1)] | None = None
     """The samples of a problem of which one has to be right in `pass_at_k`."""
@@ -181,7 +183,7 @@ class Published(ConfigModel):
     """The number of rows that the values are of: a run of another number is told to be of other data."""
     caveat: NonEmptyText | None = None
     """Why a run's value cannot be compared with these, such as another split; shown wherever both are shown."""
-    rows: Annotated[tuple[PublishedRow, ...], Field(min_length=1)]
+    rows: NonEmptyTuple[PublishedRow]
     """The table's rows."""
 
 

@@ -144,6 +144,15 @@ _NOMINAL: tuple[EvaluationKind, ...] = ("classification", "pairwise")
 _LABELS: tuple[EvaluationKind, ...] = ("classification", "pairwise", "ordinal")
 _NUMBERS: tuple[EvaluationKind, ...] = ("ordinal", "numeric")
 
+
+def _correlation(
+    name: str, meaning: str, inputs: tuple[MetricInput, ...], **attributes: Any
+) -> Metric:
+    """A metric from -1 to 1 whose interval is symmetric under Fisher's transformation."""
+    attributes |= {"bounds": SIGNED, "interval": "skewness", "scale": "fisher"}
+    return Metric(name, meaning, inputs, **attributes)
+
+
 # fmt: off
 BUILT_IN_METRICS = (
     Metric("accuracy", "The share of rows whose prediction is the target.",
@@ -160,26 +169,26 @@ BUILT_IN_METRICS = (
            ("labels",), bounds=UNIT, interval="skewness", scale="fisher", worst_case=("labels",), averaged=True),
     Metric("f_beta", "F1 with recall counting `beta` times as much as precision; without `positive`, the mean over the labels.",
            ("labels",), bounds=UNIT, interval="skewness", scale="fisher", keys=("beta",), worst_case=("labels",), averaged=True),
-    Metric("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
-           ("labels",), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("labels",), beyond_chance=True),
-    Metric("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
-           ("labels",), kinds=_NOMINAL, bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("labels",), beyond_chance=True),
-    Metric("weighted_kappa", "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
-           ("numbers",), kinds=("ordinal",), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("numbers",), beyond_chance=True),
-    Metric("linear_weighted_kappa", "Agreement of numbers beyond chance, with linear weights (Cohen, 1968).",
-           ("numbers",), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("numbers",)),
-    Metric("ordinal_alpha", "Krippendorff's alpha at the ordinal level: how many answers lie between two values.",
-           ("numbers", "panel"), bounds=SIGNED, interval="skewness", scale="fisher", by_name=True, worst_case=("numbers",)),
-    Metric("gwet_ac1", "Agreement beyond chance, chance by the mean shares (Gwet, 2008); stable where one label is rare.",
-           ("labels",), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("labels",), beyond_chance=True),
-    Metric("krippendorff_alpha", "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
-           ("labels", "numbers", "panel"), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("labels", "numbers"), beyond_chance=True),
-    Metric("pearson", "The linear correlation of prediction and target.",
-           ("numbers",), kinds=("numeric",), bounds=SIGNED, interval="skewness", scale="fisher", unchanged_by="linear"),
-    Metric("spearman", "The correlation of the ranks of prediction and target.",
-           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("ranking",), beyond_chance=True, unchanged_by="ranks"),
-    Metric("kendall", "The share of pairs in the same order minus that in the other: tau-b.",
-           ("numbers", "ranking"), kinds=("ranking",), bounds=SIGNED, interval="skewness", scale="fisher", worst_case=("ranking",), unchanged_by="ranks"),
+    _correlation("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
+           ("labels",), worst_case=("labels",), beyond_chance=True),
+    _correlation("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
+           ("labels",), kinds=_NOMINAL, worst_case=("labels",), beyond_chance=True),
+    _correlation("weighted_kappa", "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
+           ("numbers",), kinds=("ordinal",), worst_case=("numbers",), beyond_chance=True),
+    _correlation("linear_weighted_kappa", "Agreement of numbers beyond chance, with linear weights (Cohen, 1968).",
+           ("numbers",), worst_case=("numbers",)),
+    _correlation("ordinal_alpha", "Krippendorff's alpha at the ordinal level: how many answers lie between two values.",
+           ("numbers", "panel"), by_name=True, worst_case=("numbers",)),
+    _correlation("gwet_ac1", "Agreement beyond chance, chance by the mean shares (Gwet, 2008); stable where one label is rare.",
+           ("labels",), worst_case=("labels",), beyond_chance=True),
+    _correlation("krippendorff_alpha", "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
+           ("labels", "numbers", "panel"), worst_case=("labels", "numbers"), beyond_chance=True),
+    _correlation("pearson", "The linear correlation of prediction and target.",
+           ("numbers",), kinds=("numeric",), unchanged_by="linear"),
+    _correlation("spearman", "The correlation of the ranks of prediction and target.",
+           ("numbers", "ranking"), kinds=(*_NUMBERS, "ranking"), worst_case=("ranking",), beyond_chance=True, unchanged_by="ranks"),
+    _correlation("kendall", "The share of pairs in the same order minus that in the other: tau-b.",
+           ("numbers", "ranking"), kinds=("ranking",), worst_case=("ranking",), unchanged_by="ranks"),
     Metric("mae", "The mean distance of prediction and target; lower is better.",
            ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, interval="skewness", scale="log", worst_case=("numbers",)),
     Metric("rmse", "The root of the mean squared distance of prediction and target; lower is better.",
@@ -208,16 +217,16 @@ BUILT_IN_METRICS = (
            ("ranking",), kinds=("ranking",), bounds=UNIT, lower_is_better=True, worst_case=("ranking",)),
     Metric("ndcg", "How well rankings put the target's first items first, discounted by rank.",
            ("ranking",), kinds=("ranking",), bounds=UNIT, worst_case=("ranking",)),
-    Metric("pairwise_kappa", "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
-           ("panel",), bounds=SIGNED, interval="skewness", scale="fisher"),
-    Metric("fleiss_kappa", "Agreement of a `panel`'s labels beyond chance, over the rows with every vote (Fleiss, 1971).",
-           ("panel",), bounds=SIGNED, interval="skewness", scale="fisher", by_name=True),
-    Metric("icc", "The reliability of one judge of a `panel`: ICC(2,1) (Shrout and Fleiss, 1979).",
-           ("panel",), bounds=SIGNED, interval="skewness", scale="fisher", by_name=True),
+    _correlation("pairwise_kappa", "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
+           ("panel",)),
+    _correlation("fleiss_kappa", "Agreement of a `panel`'s labels beyond chance, over the rows with every vote (Fleiss, 1971).",
+           ("panel",), by_name=True),
+    _correlation("icc", "The reliability of one judge of a `panel`: ICC(2,1) (Shrout and Fleiss, 1979).",
+           ("panel",), by_name=True),
     Metric("icc_k", "The reliability of the mean of a `panel`'s judges: ICC(2,k) (Shrout and Fleiss, 1979).",
            ("panel",), bounds=(-math.inf, 1.0), interval="transformed", by_name=True),
-    Metric("error_correlation", "How far a `panel`'s judges err together: the mean correlation of two judges' errors.",
-           ("panel",), bounds=SIGNED, interval="skewness", scale="fisher"),
+    _correlation("error_correlation", "How far a `panel`'s judges err together: the mean correlation of two judges' errors.",
+           ("panel",)),
     Metric("effective_judges", "How many independent judges a `panel` is worth, by how far its judges err together.",
            ("panel",), bounds=(1.0, math.inf), interval="transformed", by_name=True),
     Metric("consistency", "The share of pairs for which both orders give the same choice.",

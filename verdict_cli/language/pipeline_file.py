@@ -13,8 +13,11 @@ from verdict_cli.config_model import (
     LazyUnion,
     MessageAndHint,
     NonEmptyText,
+    NonEmptyTuple,
     One,
-    Seq,
+    PositiveInt,
+    PositiveNumber,
+    Share,
     Uncounted,
     Whole,
     display_value,
@@ -35,17 +38,17 @@ MOST_UNTIL_UNITS = 100
 class Until(ConfigModel):
     """Early stopping of a repeated layer: more units are called only while the vote, or the mean, is undecided."""
 
-    confidence: Annotated[float, Field(gt=0, le=1)]
+    confidence: Share
     """The minimum probability that the units called so far give the same pool as all units; 1 stops only when nothing can change it."""
     max: Annotated[int, Field(ge=2, le=MOST_UNTIL_UNITS), Whole] | None = None
     """The maximum number of units to call; all of the layer's by default. Above `repeat`, the layer has this many copies, of which the first `repeat` are called concurrently."""
-    batch: Annotated[int, Field(ge=1), Whole] = 1
+    batch: PositiveInt = 1
     """How many more units are called concurrently before the next check."""
     threshold: float | None = None
     """For a mean: stops when all units' mean lies on the same side of this number."""
-    within: Annotated[float, Field(gt=0)] | None = None
+    within: PositiveNumber | None = None
     """For a mean: stops when all units' mean lies within this distance of the mean so far."""
-    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    audit_share: Share | None = None
     """A random share of rows on which all units are called: the report shows how often the early result is the full one."""
 
 
@@ -76,19 +79,19 @@ class CustomType(ConfigModel):
 class Layer(RowKeys):
     """Units, blocks or layers in parallel."""
 
-    layer: Annotated[Seq[StepKey], Field(min_length=1)]
+    layer: NonEmptyTuple[StepKey]
     """The items."""
-    repeat: Annotated[int, Field(ge=1), Whole] | None = None
+    repeat: PositiveInt | None = None
     """Copies of the items, one after another: A, B, A, B."""
-    models: Annotated[Seq[ModelKey], Field(min_length=1)] | None = None
+    models: NonEmptyTuple[ModelKey] | None = None
     """One copy of the items for each model, instead of `repeat`."""
     inner: Literal["none", "chain"] = "none"
     """Links within the layer: none, or each item to the next."""
     outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None
     """Links to the next step; one to one where that is a layer of as many roots, else dense."""
-    roots: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
+    roots: NonEmptyTuple[ItemIndex] | None = None
     """Places of the items that take the input."""
-    leaves: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
+    leaves: NonEmptyTuple[ItemIndex] | None = None
     """Places of the items that give the output."""
     until: Until | None = None
     """Calls the items one after another, and stops when the pool after them is decided."""
@@ -99,7 +102,7 @@ class Layer(RowKeys):
 class Block(RowKeys):
     """Steps run one after another."""
 
-    block: Annotated[Seq[StepKey], Field(min_length=1)]
+    block: NonEmptyTuple[StepKey]
     """The steps."""
     model: ModelKey | None = None
     """The model of the units inside that set none."""
@@ -214,9 +217,7 @@ class PipelineFile(ConfigModel):
     """Named scales, usable wherever a scale is."""
     units: Annotated[dict[str, CustomType], _USED] = Field(default_factory=dict)
     """Unit types of this file."""
-    blocks: Annotated[dict[str, Annotated[tuple[StepKey, ...], Field(min_length=1)]], _USED] = (
-        Field(default_factory=dict)
-    )
+    blocks: Annotated[dict[str, NonEmptyTuple[StepKey]], _USED] = Field(default_factory=dict)
     """Named blocks for `use:`."""
     dataset: Annotated[DatasetKeys, _KEYS] = DatasetKeys()
     """How the data is read; options of the command line win."""

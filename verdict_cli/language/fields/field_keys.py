@@ -16,6 +16,7 @@ from verdict_cli.config_model import (
     HintedError,
     JsonSchema,
     MessageAndHint,
+    NonEmptyTuple,
     display_value,
 )
 from verdict_cli.errors import SpecError
@@ -228,7 +229,7 @@ PLAIN: Fields = {
 class Enum(ConfigModel):
     """One of the listed values."""
 
-    enum: Annotated[tuple[Value, ...], Field(min_length=1)]
+    enum: NonEmptyTuple[Value]
     """The values that are allowed."""
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from verdict_cli.config_model import Issue, JsonSchema, python_constructor
+from verdict_cli.config_model import Issue, JsonSchema, NonEmptyTuple, python_constructor
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import Tokens, fold_case, match_value
 
@@ -17,9 +15,9 @@ class BooleanScale(Scale):
 
     type: Literal["boolean"] = "boolean"
     """The type of scale."""
-    yes: Annotated[tuple[str, ...], Field(min_length=1)] = ("yes", "true")
+    yes: NonEmptyTuple[str] = ("yes", "true")
     """Tokens that mean true; prompts use the first one."""
-    no: Annotated[tuple[str, ...], Field(min_length=1)] = ("no", "false")
+    no: NonEmptyTuple[str] = ("no", "false")
     """Tokens that mean false; prompts use the first one."""
     end_is_worst: bool = False
     """Whether true is the worse end."""

@@ -11,7 +11,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from verdict_cli.config_model import Issue, JsonSchema, KeyRule, MessageAndHint, python_constructor
+from verdict_cli.config_model import (
+    Issue,
+    JsonSchema,
+    KeyRule,
+    MessageAndHint,
+    NonEmptyTuple,
+    python_constructor,
+)
 from verdict_cli.errors import UsageError
 from verdict_cli.language.scales import Scale, shuffled_order
 from verdict_cli.language.scales.written_number import (
@@ -130,9 +137,7 @@ class DiscreteScale(Scale):
         | None
     ) = None
     """First and last value (integers, decimals or single letters) and optionally the step between values."""
-    values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
-        default=None, alias="values"
-    )
+    values_: NonEmptyTuple[Value] | None = Field(default=None, alias="values")
     """The values; of an ordered scale the worst first."""
     ordered_: bool | None = Field(default=None, alias="ordered")
     """Whether the listed `values` run from worst to best; by default where they are numbers or have `scores`."""

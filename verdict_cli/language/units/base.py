@@ -13,7 +13,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Issue, NonEmptyText, Seq, Uncounted, Whole
+from verdict_cli.config_model import (
+    ConfigModel,
+    Issue,
+    NonEmptyText,
+    NonEmptyTuple,
+    Seq,
+    Share,
+    Uncounted,
+    Whole,
+)
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import WhenKey
 from verdict_cli.language.expressions.paths import RowValues
@@ -50,7 +59,7 @@ class Examples(ConfigModel):
     """For `errors`: expression over an example's `source` for what a judge said of it."""
     explanation: NonEmptyText | None = None
     """Expression over an example's `source` for the reasons, which are shown before the answer."""
-    columns: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    columns: NonEmptyTuple[str] | None = None
     """The columns of an example that are shown; by default those of the row that the prompt names."""
     cluster: NonEmptyText | None = None
     """Expression over `source`: a row never sees an example with the same value, such as `source.document_id`."""
@@ -76,7 +85,7 @@ class Escalate(ConfigModel):
     to: ModelKey
     """The model to call instead, or `abstain`; of a list, each in turn while `when` is true of the previous answer."""
 
-    audit_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    audit_share: Share | None = None
     """A random share of rows on which the last model is called too: the report shows how often its verdict is the same."""
 
     def chain(self) -> tuple[str | Model, ...]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from verdict_cli.config_model import Issue, KeyRule, Seq
+from verdict_cli.config_model import Issue, KeyRule, NonEmptyTuple
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import LIKERT, Categories, Value
 from verdict_cli.language.units.base import LLMUnit
@@ -37,7 +35,7 @@ class CategoricalJudgeUnit(LLMUnit):
 
     unit: Literal["CategoricalJudgeUnit"] = "CategoricalJudgeUnit"
     """The unit's type."""
-    categories: Annotated[Seq[Value], Field(min_length=1)] | None = None
+    categories: NonEmptyTuple[Value] | None = None
     """The categories to choose from; those of `scale` by default."""
 
     key_rules = (

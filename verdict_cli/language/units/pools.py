@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import Issue, KeyRule, NonEmptyText, Seq, Whole
+from verdict_cli.config_model import (
+    Issue,
+    KeyRule,
+    NonEmptyText,
+    NonEmptyTuple,
+    PositiveInt,
+)
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
@@ -36,9 +42,9 @@ class Pool(UnitBase):
 
     field: str | None = None
     """The field to pool."""
-    fields: Annotated[Seq[str], Field(min_length=1)] | None = None
+    fields: NonEmptyTuple[str] | None = None
     """The fields to pool; all that can be pooled by default."""
-    quorum: Annotated[int, Field(ge=1), Whole] = 1
+    quorum: PositiveInt = 1
     """The minimum number of units that must remain when some were skipped."""
     empty: Any = None
     """The value where there is nothing to pool, because the list of `each` is empty or every unit is skipped: of each pooled
@@ -312,9 +318,9 @@ class RubricPoolUnit(Pool):
     """Expression for the points of each criterion, such as `criterion.points`: over the names of its `each`, `index` and `source`. Negative points count when the criterion is met."""
     field: str | None = None
     """The field that says whether a criterion is met: a boolean or a number from 0 to 1; the only such field by default."""
-    fields: Annotated[Seq[str], Field(min_length=1)] | None = None
+    fields: NonEmptyTuple[str] | None = None
     """Not allowed: a rubric has one `field`."""
-    quorum: Annotated[int, Field(ge=1), Whole] = 1
+    quorum: PositiveInt = 1
     """The minimum number of criteria that must have a judgement, where it is more than one."""
     clip: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest score; a score beyond them becomes one of them."""
