@@ -21,6 +21,7 @@ from verdict_cli.config_model import (
     with_added_keys,
 )
 from verdict_cli.errors import Problem
+from verdict_cli.language.document.source_positions import KeyPath
 from verdict_cli.language.metric_registry import (
     CHOICE_INPUTS,
     REQUIRED_KEYS,
@@ -268,7 +269,7 @@ class Evaluator(Protocol):
     def problems(self, evaluation: Evaluation) -> list[Issue]:
         """What is wrong with its own keys."""
 
-    def expressions(self, evaluation: Evaluation) -> list[tuple[tuple[str | int, ...], str | None]]:
+    def expressions(self, evaluation: Evaluation) -> list[tuple[KeyPath, str | None]]:
         """The expressions of its own keys, with their paths in the evaluation."""
 
     def row_check(self, name: str, evaluation: Evaluation) -> EvaluationCheck:

@@ -22,6 +22,7 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
+from verdict_cli.language.document.source_positions import KeyPath
 from verdict_cli.language.evaluations import Evaluation, evaluator_of, missing_keys
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
@@ -340,7 +341,7 @@ def read_gates(
     for index, gate in enumerate(gates):
         for where, message, hint in gate_problems(index, gate, evaluations, scales):
             key = where.removeprefix(f"[{index}]").lstrip(".")
-            location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
+            location: KeyPath = ("gates", index, key) if key else ("gates", index)
             problems.append(document.problem("bad-gate", message, hint, location))
     if problems:
         raise SpecError(problems)

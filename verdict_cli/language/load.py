@@ -14,7 +14,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.overrides import apply_override
-from verdict_cli.language.document.source_positions import Document
+from verdict_cli.language.document.source_positions import Document, KeyPath
 from verdict_cli.language.package_files import folder
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
     from verdict_cli.language.authoring.unit_step import LLMUnitStep
 
-Codes = Mapping[tuple[str | int, ...], "Function"]
+Codes = Mapping[KeyPath, "Function"]
 """The functions of a pipeline by the path at which a file would have expressions."""
 UnitTypes = Mapping[str, "type[LLMUnitStep]"]
 """Unit types written in Python, by name."""
@@ -41,7 +41,7 @@ class Spec(Struct, frozen=True):
     unit_types: UnitTypes = field(default_factory=dict)
 
     def problem(
-        self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
+        self, code: str, message: str, hint: str, path: KeyPath, *, key: bool = False
     ) -> Problem:
         """A problem at a path of this file."""
         return self.document.problem(code, message, hint, path, key=key)
@@ -50,7 +50,7 @@ class Spec(Struct, frozen=True):
 class InvalidFile(SpecError):
     """A file that the classes refuse. ``mistakes`` has each problem by the path of what is wrong."""
 
-    def __init__(self, mistakes: Mapping[tuple[str | int, ...], Problem]) -> None:
+    def __init__(self, mistakes: Mapping[KeyPath, Problem]) -> None:
         super().__init__(sort_problems(list(mistakes.values())))
         self.mistakes = mistakes
 

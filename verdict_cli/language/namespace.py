@@ -16,7 +16,7 @@ from verdict_cli.config_model import ConfigModel, HintedError, known_keys
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
-from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.document.source_positions import Document, KeyPath, format_path
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import PLAIN, map_parts
 from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
@@ -42,15 +42,12 @@ if TYPE_CHECKING:
     from verdict_cli.registry import Registry
 
 
-Path_ = tuple[str | int, ...]
-
-
 class UnknownNameError(HintedError):
     """A name that means nothing, or nothing that can be used; ``path`` is where it is written, empty where whoever looks
     the name up knows it."""
 
     def __init__(
-        self, message: str, hint: str = "", code: str = "unknown-scale", path: Path_ = ()
+        self, message: str, hint: str = "", code: str = "unknown-scale", path: KeyPath = ()
     ) -> None:
         super().__init__(message, hint)
         self.code = code
@@ -77,7 +74,7 @@ MOST_FALLBACK_MODELS = 100
 _VARIABLE = regex(r"\$\{([^}]*)\}")
 
 
-def _expanded(text: str, path: Path_) -> str:
+def _expanded(text: str, path: KeyPath) -> str:
     """The address with each `${VAR}` replaced from the environment. UnknownNameError when one is not set, when the result is
     not a plain address, and when a variable is part of an address whose host is not the user's own."""
 
@@ -130,7 +127,7 @@ class Namespace(Struct, eq=False, dict=True):
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(
-        self, code: str, message: str, hint: str, path: Path_, *, key: bool = False
+        self, code: str, message: str, hint: str, path: KeyPath, *, key: bool = False
     ) -> None:
         """Report a problem at a path of this file."""
         self.tell(self.spec.problem(code, message, hint, path, key=key))
@@ -151,7 +148,7 @@ class Namespace(Struct, eq=False, dict=True):
         for name, steps in self.spec.file.blocks.items():
             self._check_names(steps, ("blocks", name))
 
-    def _check_names(self, steps: Sequence[Any], path: Path_) -> None:
+    def _check_names(self, steps: Sequence[Any], path: KeyPath) -> None:
         """Check the types and scales that steps name. Those of a block that is not used are checked here alone."""
         for index, step in enumerate(steps):
             at = (*path, index)
@@ -166,10 +163,10 @@ class Namespace(Struct, eq=False, dict=True):
                 except UnknownNameError as error:
                     self._unknown(error, (*at, "scale"))
 
-    def _unknown(self, error: UnknownNameError, path: Path_) -> None:
+    def _unknown(self, error: UnknownNameError, path: KeyPath) -> None:
         self.problem(error.code, error.message, error.hint, error.path or path)
 
-    def _built_in(self, what: str, path: Path_) -> None:
+    def _built_in(self, what: str, path: KeyPath) -> None:
         self.problem(
             "name-used-twice", f"{what} is built in", "choose another name", path, key=True
         )
@@ -180,7 +177,7 @@ class Namespace(Struct, eq=False, dict=True):
             if names is not None:
                 yield from _unused_problems(names.spec, names.spec.file, ())
 
-    def check_scale(self, scale: Scale, path: Path_) -> bool:
+    def check_scale(self, scale: Scale, path: KeyPath) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
         issue = scale.validation_error()
         if issue is None:
@@ -191,7 +188,7 @@ class Namespace(Struct, eq=False, dict=True):
             self.problem("bad-scale", message, hint, (*path, key) if key else path)
         return False
 
-    def sound(self, kind: FieldType, path: Path_) -> FieldType:
+    def sound(self, kind: FieldType, path: KeyPath) -> FieldType:
         """The type, with `UnknownType` for each scale that makes no sense, which is reported."""
 
         def checked(kind: FieldType, names: tuple[str, ...]) -> FieldType:
@@ -224,7 +221,7 @@ class Namespace(Struct, eq=False, dict=True):
             )
         return scale
 
-    def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
+    def policy(self, key: Any, path: KeyPath) -> tuple[Model, ...] | None:
         """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
             return self._models(key, path)
@@ -232,7 +229,7 @@ class Namespace(Struct, eq=False, dict=True):
             self._unknown(error, path)
             return None
 
-    def _models(self, key: Any, path: Path_, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
+    def _models(self, key: Any, path: KeyPath, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
         """The models of a key; each of the file's own is resolved once. Raises UnknownNameError."""
         if isinstance(key, list | tuple):
             models: tuple[Model, ...] = ()
@@ -259,7 +256,7 @@ class Namespace(Struct, eq=False, dict=True):
         base = _expanded(model.api_base, (*path, "api_base"))
         return (model.model_copy(update={"api_base": base}),)
 
-    def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
+    def unit(self, step: UnitBase | CustomStep, path: KeyPath) -> UnitBase | None:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             written = self.code.get((*path, "class"))
@@ -271,14 +268,14 @@ class Namespace(Struct, eq=False, dict=True):
             return None
         own_keys = dict(step.model_extra or {})
 
-        def to_document(inside: Path_) -> Path_:
+        def to_document(inside: KeyPath) -> KeyPath:
             owner = None if inside[0] in own_keys else merged.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
         keys = {"name": snake(step.unit), **merged.keys, **own_keys, "unit": merged.base}
         return self._validated(merged, keys, path, to_document)
 
-    def _unit_of_class(self, written: UnitClass, step: UnitBase, path: Path_) -> UnitBase | None:
+    def _unit_of_class(self, written: UnitClass, step: UnitBase, path: KeyPath) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
         merged = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
         return self._validated(
@@ -289,8 +286,8 @@ class Namespace(Struct, eq=False, dict=True):
         self,
         merged: MergedType,
         keys: Mapping[str, Any],
-        path: Path_,
-        to_document: Callable[[Path_], Path_],
+        path: KeyPath,
+        to_document: Callable[[KeyPath], KeyPath],
         like: LLMUnitStep | None = None,
     ) -> UnitBase | None:
         """The unit of these keys. Reports those that its type does not accept and returns None."""
@@ -316,7 +313,7 @@ class Namespace(Struct, eq=False, dict=True):
         set_by: dict[str, str] = {}
         chain: list[str] = []
         while name not in TYPES:
-            path: Path_ = ("units", chain[-1], "base") if chain else ()
+            path: KeyPath = ("units", chain[-1], "base") if chain else ()
             declared = self.spec.file.units.get(name)
             if name in chain:
                 message = f"the unit type {name!r} builds on itself"
@@ -334,7 +331,7 @@ class Namespace(Struct, eq=False, dict=True):
             name = declared.base
         return MergedType(name, keys, set_by)
 
-    def _class_of(self, name: str, path: Path_) -> type[LLMUnitStep]:
+    def _class_of(self, name: str, path: KeyPath) -> type[LLMUnitStep]:
         """The Python class of a unit type. Raises UnknownNameError where there is none."""
         kind = self.spec.unit_types.get(name) or _package_units().get(name)
         if kind is None:
@@ -348,7 +345,7 @@ class Namespace(Struct, eq=False, dict=True):
             raise UnknownNameError(f"unknown unit type {name!r}", hint, "unknown-unit", path)
         return kind
 
-    def _type_or_problem(self, name: str, path: Path_) -> MergedType | None:
+    def _type_or_problem(self, name: str, path: KeyPath) -> MergedType | None:
         """What the name of a unit type means. Reports an unknown one and returns None."""
         try:
             return self.merged_type(name)
@@ -378,7 +375,7 @@ class Namespace(Struct, eq=False, dict=True):
                     self.tell(problem)
 
     def prompt_text(
-        self, key: str | PromptFile | JinjaPrompt, path: Path_
+        self, key: str | PromptFile | JinjaPrompt, path: KeyPath
     ) -> tuple[str, bool] | None:
         """(text, whether it is Jinja2) of a prompt. Reports an unreadable file and returns None."""
         if isinstance(key, str):
@@ -392,7 +389,7 @@ class Namespace(Struct, eq=False, dict=True):
             self.prompts[key.file] = text
         return self.prompts[key.file], False
 
-    def inside(self, file: str, path: Path_) -> Path | None:
+    def inside(self, file: str, path: KeyPath) -> Path | None:
         """The path of a file that this one uses. Reports one outside the allowed folders and returns None."""
         try:
             return self.spec.fence.path(self.spec.folder, file)
@@ -400,7 +397,7 @@ class Namespace(Struct, eq=False, dict=True):
             self.problem("outside", f"the file {error}", ALLOW_OUTSIDE, path)
             return None
 
-    def used_document(self, file: str, path: Path_) -> Document | None:
+    def used_document(self, file: str, path: KeyPath) -> Document | None:
         """The document of a file that this one uses. Reports one that cannot be read and returns None."""
         inside = self.inside(file, path)
         try:
@@ -409,7 +406,7 @@ class Namespace(Struct, eq=False, dict=True):
             self.bad_file(file, error, path)
             return None
 
-    def _read(self, file: str, path: Path_) -> str | None:
+    def _read(self, file: str, path: KeyPath) -> str | None:
         inside = self.inside(file, path)
         if inside is None:
             return None
@@ -432,7 +429,7 @@ class Namespace(Struct, eq=False, dict=True):
             )
         return None
 
-    def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
+    def block(self, name: str, path: KeyPath) -> tuple[Namespace, tuple[Any, ...], KeyPath] | None:
         """The namespace, steps and path of a named block of this file or of `FILE#name`. Reports an unknown one and
         returns None."""
         file, mark, block = name.rpartition("#")
@@ -446,7 +443,7 @@ class Namespace(Struct, eq=False, dict=True):
             return None
         return owner, steps, ("blocks", block)
 
-    def _file(self, file: str, path: Path_) -> Namespace | None:
+    def _file(self, file: str, path: KeyPath) -> Namespace | None:
         target = self._reached(file)
         if target not in self.files:
             if self.inside(file, path) is None:
@@ -460,7 +457,7 @@ class Namespace(Struct, eq=False, dict=True):
                 Namespace(spec, self.tell, self.warn, self.files).check()
         return self.files[target]
 
-    def bad_file(self, file: str, error: SpecError, path: Path_) -> None:
+    def bad_file(self, file: str, error: SpecError, path: KeyPath) -> None:
         """Report a file that this one uses: here, and its own problems at their positions in it."""
         whole = next((problem for problem in error.problems if not problem.line), None)
         reason = f": {whole.message}" if whole is not None else ""
@@ -476,7 +473,7 @@ class Namespace(Struct, eq=False, dict=True):
         return Path(os.path.normpath(self.spec.folder / file))
 
 
-def missing_prompt(spec: Spec, unit: LLMUnit, path: Path_) -> Problem | None:
+def missing_prompt(spec: Spec, unit: LLMUnit, path: KeyPath) -> Problem | None:
     """The problem of a unit that has no prompt and whose type has none by default."""
     if unit.prompt_key is not None or unit.default_prompt() is not None:
         return None
@@ -488,7 +485,7 @@ def missing_prompt(spec: Spec, unit: LLMUnit, path: Path_) -> Problem | None:
 _CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
 
 
-def _unused_problems(spec: Spec, part: Any, path: Path_) -> Iterator[Problem]:
+def _unused_problems(spec: Spec, part: Any, path: KeyPath) -> Iterator[Problem]:
     """Wrong combinations of keys in parts that the plan does not look at, such as a block that nobody uses."""
     if isinstance(part, ConfigModel):
         code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)

@@ -10,7 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
-from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
+from verdict_cli.language.document.source_positions import (
+    Document,
+    DocumentPath,
+    KeyPath,
+    ValueNode,
+)
 from verdict_cli.regex import regex
 
 _MEANT = regex(r"did you mean '(.+?)'\?")
@@ -24,9 +29,7 @@ class Corrected(Struct, frozen=True):
     removed: tuple[DocumentPath, ...]
 
 
-def correct_mistakes(
-    document: Document, mistakes: Mapping[tuple[str | int, ...], Problem]
-) -> Corrected:
+def correct_mistakes(document: Document, mistakes: Mapping[KeyPath, Problem]) -> Corrected:
     """The document in which each mistake is corrected as its hint says, or else taken out."""
     data, root = copy.deepcopy(document.data), copy.deepcopy(document.root)
     removed = []

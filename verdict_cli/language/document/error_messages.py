@@ -22,7 +22,7 @@ from verdict_cli.config_model import (
     known_keys,
 )
 from verdict_cli.errors import Problem
-from verdict_cli.language.document.source_positions import Document
+from verdict_cli.language.document.source_positions import Document, KeyPath
 from verdict_cli.removed import KEYS
 
 _MEANT = (
@@ -137,8 +137,6 @@ def meant_key(key: str, keys: Container[str]) -> str:
     return next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
 
 
-ErrorPath = tuple[str | int, ...]
-
 _TYPES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -182,12 +180,12 @@ def explain_error(
     error: ValidationError,
     root: type[BaseModel],
     document: Document,
-    to_document: Callable[[ErrorPath], ErrorPath] = lambda path: path,
+    to_document: Callable[[KeyPath], KeyPath] = lambda path: path,
     feature_of: Callable[[str, str], str] = lambda owner, key: "",
-) -> dict[ErrorPath, Problem]:
+) -> dict[KeyPath, Problem]:
     """Every problem of a validation error by the path of what is wrong, with its position. `to_document` maps a path in `root` to one in the document, and
     `feature_of` gives the feature that brings a key of a class, "" for no feature."""
-    findings: dict[ErrorPath, _Finding] = {}
+    findings: dict[KeyPath, _Finding] = {}
     for detail in error.errors(include_url=False):
         path, owner, annotation = locate_error(root, detail["loc"])
         if _is_of_key(detail):
@@ -196,7 +194,7 @@ def explain_error(
         finding.kinds.add(detail["type"])
     unquoted = {path[:-1] for path, finding in findings.items() if _is_unquoted(finding)}
     entered = {path[:depth] for path in findings for depth in range(len(path))}
-    problems: dict[ErrorPath, Problem] = {}
+    problems: dict[KeyPath, Problem] = {}
     for path, finding in findings.items():
         where = path
         if path[:-1] in unquoted:
@@ -269,7 +267,7 @@ def _number_of(text: str) -> float | None:
     return float(written[1]) / 100 if written[2] else float(written[1])
 
 
-def _is_bare_metric(path: ErrorPath, detail: Any) -> bool:
+def _is_bare_metric(path: KeyPath, detail: Any) -> bool:
     """Whether a gate names a metric without its evaluation."""
     return bool(path[-1:] == ("metric",) and detail["type"] == "string_pattern_mismatch")
 
@@ -282,7 +280,7 @@ class _Finding(Struct):
     kinds: set[str]
     owner: type[BaseModel] | None
     annotation: Any
-    path: ErrorPath
+    path: KeyPath
     replacement: Any = None
 
     @property
@@ -469,8 +467,8 @@ _TRUTHS = dict.fromkeys(("yes", "on", "y"), "true") | dict.fromkeys(("no", "off"
 
 
 def locate_error(
-    root: type[BaseModel], loc: ErrorPath
-) -> tuple[ErrorPath, type[BaseModel] | None, Any]:
+    root: type[BaseModel], loc: KeyPath
+) -> tuple[KeyPath, type[BaseModel] | None, Any]:
     """The path in the data of a pydantic location (which also names union members), the innermost class that the path
     enters, and the annotation at its end."""
     here: Any = root

@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from verdict_cli.errors import Problem
 
+KeyPath = tuple[str | int, ...]
+"""The keys and indices that lead to a part of a pipeline file: ``("pipeline", 1, "layer", 0, "scale")``."""
 DocumentPath = tuple[str | int | float, ...]
-"""The keys and indices that lead to a value: ``("pipeline", 1, "layer", 0, "scale")``."""
+"""The same in any YAML file, whose keys may be numbers."""
 
 
 class Position(Struct, frozen=True):
