@@ -196,15 +196,15 @@ def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tupl
             f"--metric: unknown metric {name!r}", hint=nearest_spelling(name, METRICS.names())
         )
     for label, plan in plans:
-        if evaluation not in plan.evaluations:
-            known = ", ".join(plan.evaluations) or "none"
+        if not plan.evaluations:
             raise UsageError(
-                f"{label}: there is no evaluation {evaluation!r} to compare variants by"
-                if evaluation
-                else f"{label}: the pipeline has no `evaluate`, so variants have no metric",
-                hint=f"its evaluations are {known}"
-                if plan.evaluations
-                else "add `evaluate` with what is measured",
+                f"{label}: the pipeline has no `evaluate`, so variants have no metric",
+                hint="add `evaluate` with what is measured",
+            )
+        if evaluation not in plan.evaluations:
+            raise UsageError(
+                f"{label}: there is no evaluation {evaluation!r} to compare variants by",
+                hint=f"its evaluations are {', '.join(plan.evaluations)}",
             )
     return evaluation, name or None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.language.scales import named_scales
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.unit_locations import UnitLocation
 
 
@@ -26,7 +27,7 @@ def both_orders_settings(units: list[UnitLocation]) -> tuple[str, ...]:
     )
 
 
-def reversed_scale_settings(units: list[UnitLocation], data: Mapping[str, Any]) -> tuple[str, ...]:
+def reversed_scale_settings(units: list[UnitLocation], data: NamedValues) -> tuple[str, ...]:
     """The settings by which judges see a numeric scale with its best end first; their scores are mapped back."""
     settings = []
     for unit in units:
@@ -40,12 +41,10 @@ def reversed_scale_settings(units: list[UnitLocation], data: Mapping[str, Any]) 
     return tuple(settings)
 
 
-def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None:
+def _ends(unit: UnitLocation, data: NamedValues) -> tuple[Any, ...] | None:
     if unit.type != "JudgeUnit" or unit.reads_tokens or unit.keys.get("propagate"):
         return None
-    scale = unit.keys.get("scale", "likert")
-    if isinstance(scale, str):
-        scale = (data.get("scales") or {}).get(scale, scale)
+    scale = _scale(unit, data)
     if isinstance(scale, str):
         known = named_scales().get(scale)
         scale = None if known is None else known.key()
@@ -58,48 +57,43 @@ def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None
 
 
 def renamed_label_settings(
-    units: list[UnitLocation], data: Mapping[str, Any], names: Mapping[str, str], folder: Path
+    units: list[UnitLocation], data: NamedValues, names: Mapping[str, str], folder: Path
 ) -> tuple[str, ...]:
     """The settings by which labels get other names in scales, categories and prompts; verdicts are mapped back."""
     settings = []
-    back = {new: old for old, new in names.items()}
+    back = json.dumps({new: old for old, new in names.items()})
     for unit in units:
-        if unit.reads_tokens or unit.keys.get("propagate"):
-            continue
         field, key, values = _labels(unit, data)
-        if not values or not names.keys() & {value for value in values if isinstance(value, str)}:
+        texts = {value for value in values if isinstance(value, str)}
+        if unit.reads_tokens or unit.keys.get("propagate") or not names.keys() & texts:
             continue
-        changed = [names.get(value, value) if isinstance(value, str) else value for value in values]
-        if key == "categories":
-            settings.append(setting(unit, key, changed))
-        else:
-            settings.append(setting(unit, key, {"type": "discrete", "values": changed}))
-        settings.append(
-            setting(
-                unit,
-                "propagate",
-                {
-                    field: f"{json.dumps(back)}.get(output.{field}, output.{field})",
-                    **_explanation_field(unit),
-                },
-            )
-        )
+        changed: Any = [
+            names.get(value, value) if isinstance(value, str) else value for value in values
+        ]
+        if key == "scale":
+            changed = {"type": "discrete", "values": changed}
+        old = {field: f"{back}.get(output.{field}, output.{field})", **_explanation_field(unit)}
+        settings += [setting(unit, key, changed), setting(unit, "propagate", old)]
         text = _prompt(unit, folder)
         if text is not None:
             settings.append(setting(unit, "prompt", _rename_words(text, names)))
     return tuple(settings)
 
 
-def _labels(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[str, str, list[Any]]:
+def _labels(unit: UnitLocation, data: NamedValues) -> tuple[str, str, list[Any]]:
     """The field, the key and the values of a unit that chooses among labels."""
     if unit.type == "CategoricalJudgeUnit":
         return "choice", "categories", list(unit.keys.get("categories") or [])
-    scale = unit.keys.get("scale")
-    if isinstance(scale, str):
-        scale = (data.get("scales") or {}).get(scale)
+    scale = _scale(unit, data)
     if unit.type != "JudgeUnit" or not isinstance(scale, dict) or set(scale) - {"type", "values"}:
         return "", "", []
     return "score", "scale", list(scale.get("values") or [])
+
+
+def _scale(unit: UnitLocation, data: NamedValues) -> Any:
+    """The scale as the file has it: its keys, else the name of one that it does not define."""
+    scale = unit.keys.get("scale", "likert")
+    return (data.get("scales") or {}).get(scale, scale) if isinstance(scale, str) else scale
 
 
 def _explanation_field(unit: UnitLocation) -> dict[str, str]:

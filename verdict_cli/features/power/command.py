@@ -138,13 +138,8 @@ def plan(
             hint="name a metric of rows: `--metric EVALUATION.METRIC`",
         )
     if metric_name is None:
-        metric_name = (
-            evaluation.metrics[0]
-            if evaluation.metrics
-            else "accuracy"
-            if evaluation.target
-            else "mean"
-        )
+        usual = "mean" if evaluation.target is None else "accuracy"
+        metric_name = evaluation.metrics[0] if evaluation.metrics else usual
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
         facts = check_data(pipeline, dataset)
@@ -197,23 +192,21 @@ def _document(content: JsonObject, conclusion: str) -> ReportDocument:
         (1, 2, 3, 4),
         records=True,
     )
-    fewest = min((row["calls"] for row in content["repeats"]), default=0)
-    repeats = Table(
-        ("repeats", "rows", "calls", "cost", ""),
-        [
-            (
-                str(row["repeats"]),
-                f"{row['rows']:,}",
-                f"{row['calls']:,}",
-                money(row["cost_usd"]),
-                "fewest calls" if row["calls"] == fewest else "",
-            )
-            for row in content["repeats"]
-        ],
-        (0, 1, 2, 3),
-    )
+    every = content["repeats"]
+    fewest = min((row["calls"] for row in every), default=0)
+    rows = [
+        (
+            str(row["repeats"]),
+            f"{row['rows']:,}",
+            f"{row['calls']:,}",
+            money(row["cost_usd"]),
+            "fewest calls" if row["calls"] == fewest else "",
+        )
+        for row in every
+    ]
+    repeats = [Table(("repeats", "rows", "calls", "cost", ""), rows, (0, 1, 2, 3))] if rows else []
     there = Note(f"{content['metric']}; the dataset has {plural(content['rows_there'], 'row')}")
-    parts = [there, needs, *([repeats] if repeats.rows else []), *map(Note, content["notes"])]
+    parts = [there, needs, *repeats, *map(Note, content["notes"])]
     return ReportDocument(
         content["pipeline"],
         [Section("", parts, listed=False)],

@@ -112,21 +112,17 @@ class Leaderboard(Struct, frozen=True):
 
     def standings_json(self) -> list[JsonObject]:
         """The standings as `--json` and `report.json` have them."""
+        own = () if self.kind == "arena" else ("index", "wins", "failed")
         return [
             {
                 self.noun: standing.name,
                 "n": standing.n,
                 **{metric: value.as_json() for metric, value in standing.values.items()},
                 "rank": None if standing.rank is None else list(standing.rank),
-                **self._of_candidate(standing),
+                **{name: getattr(standing, name) for name in own},
             }
             for standing in self.standings
         ]
-
-    def _of_candidate(self, standing: Standing) -> JsonObject:
-        if self.kind == "arena":
-            return {}
-        return {"index": standing.index, "wins": standing.wins, "failed": standing.failed}
 
     def as_json(self) -> JsonObject:
         """Everything, for `report.json`."""

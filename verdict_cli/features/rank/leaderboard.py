@@ -97,6 +97,8 @@ def leaderboard(
         significantly_better(strengths[ranked_by], count),
     )
     order = [standing.index for standing in standings]
+    # A win rate has none.
+    slopes = strengths[asked[0]].values[count:].tolist()
     whole = np.zeros(contests.items, np.int64)
     wins, met = (
         table[0][np.ix_(order, order)] for table in battle_counts(contests.battles, count, whole, 1)
@@ -110,14 +112,9 @@ def leaderboard(
         contests.items,
         rows,
         missing,
-        _slopes(strengths[asked[0]], contests),
+        dict(zip(contests.controls, slopes, strict=False)),
         tuple(_warnings(contests, strengths, ranked_by)),
     )
-
-
-def _slopes(strengths: Strengths, contests: Contests) -> dict[str, float]:
-    slopes = strengths.values[len(contests.systems) :]
-    return dict(zip(contests.controls, map(float, slopes), strict=True)) if len(slopes) else {}
 
 
 def _system_values(
