@@ -20,7 +20,7 @@ from verdict_cli.cli.options import AllowHost, Config
 from verdict_cli.errors import DataError, Problem, ProviderError, ReplyError, RowError, UsageError
 from verdict_cli.messages import Output, Request, Result, cost_of
 from verdict_cli.plan.node import Plan
-from verdict_cli.report.plan_graph import depth
+from verdict_cli.report.plan_graph import depths
 from verdict_cli.report.row_outcome import brief
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.judge_session import JudgeSession
@@ -62,7 +62,10 @@ class LiveGraph(RunObserver):
     """RunObserver that update the display instead of being sent. `on_end` is called for each unit that ended."""
 
     def __init__(self, plan: Plan, on_end: Callable[[UnitStatus], None]) -> None:
-        self.statuses = {node.id: UnitStatus(node.id, depth(plan, node)) for node in plan.nodes}
+        self.statuses = {
+            node.id: UnitStatus(node.id, depth)
+            for node, depth in zip(plan.nodes, depths(plan), strict=True)
+        }
         self._on_end = on_end
 
     @classmethod

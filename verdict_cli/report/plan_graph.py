@@ -35,15 +35,14 @@ def as_tree(plan: Plan) -> str:
     """One line a node, in order of definition: its unit, output fields, parents and casts."""
     width = max(len(node.id) for node in plan.nodes)
     lines = [f"{plan.name}: {plural(len(plan.nodes), 'unit')}, {count_calls(plan)}"]
-    for node in plan.nodes:
+    for node, depth in zip(plan.nodes, depths(plan), strict=True):
+        indent = "    " * depth
         parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
         follows = f" <- {parents}" if parents else ""
         mark = "=>" if node.index in plan.outputs else "  "
-        lines.append(
-            f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(plan, node)}{follows}"
-        )
+        lines.append(f"{mark} {indent}{node.id:{width}}  {_description(plan, node)}{follows}")
         lines += [
-            f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
+            f"   {indent}{'':{width}}  cast: {cast.field} from {cast.from_field}"
             for cast in node.casts
             if cast.from_field
         ]
@@ -86,7 +85,7 @@ _WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
 def as_svg(plan: Plan) -> str:
     """A drawing in ranks from top to bottom, in the colours of the page that shows it."""
     ranks: dict[int, list[Node]] = {}
-    level_of = {node.index: depth(plan, node) for node in plan.nodes}
+    level_of = depths(plan)
     for node in plan.nodes:
         ranks.setdefault(level_of[node.index], []).append(node)
     widest = max(len(rank) for rank in ranks.values())
@@ -157,12 +156,12 @@ def _reach(gap: int) -> int:
     return 30 + 20 * gap
 
 
-def depth(plan: Plan, node: Node) -> int:
-    """The number of links on the longest path from a root."""
+def depths(plan: Plan) -> list[int]:
+    """The number of links on the longest path from a root to each node."""
     ranks: list[int] = []
-    for earlier in plan.nodes[: node.index + 1]:
-        ranks.append(1 + max((ranks[parent] for parent in earlier.parents), default=-1))
-    return ranks[node.index]
+    for node in plan.nodes:
+        ranks.append(1 + max((ranks[parent] for parent in node.parents), default=-1))
+    return ranks
 
 
 def _kind(plan: Plan, node: Node) -> str:

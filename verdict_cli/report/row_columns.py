@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,18 +89,21 @@ def scored_columns(
     scores: list[float | None] = [None] * len(rows)
     has_outcomes = first is not None and first.labels and first.labelled
     if first is not None:
-        prediction, target, scores = _score_cells(first, rows)
+        places = _places(first, rows)
+        finite = np.isfinite(first.scores)
+        scores = _cells(places, lambda place: float(first.scores[place]) if finite[place] else None)
     if has_outcomes or any(failed):
         right = scores if has_outcomes else [None] * len(rows)
         add("outcome", [_outcome(*row) for row in zip(failed, right, strict=True)])
     if first is not None:
-        add("prediction", prediction, _prediction_title(first))
+        add("prediction", _cells(places, first.prediction), _prediction_title(first))
         if first.labelled:
-            add("target", target)
+            add("target", _cells(places, first.target))
         if first.labelled and not has_outcomes:
             add("error", [None if score is None else 0.0 - score for score in scores])
     for number, evaluation in enumerate(scored[1:], 1):
-        add(f"prediction{number}", _score_cells(evaluation, rows)[0], evaluation.name)
+        cells = _cells(_places(evaluation, rows), evaluation.prediction)
+        add(f"prediction{number}", cells, evaluation.name)
     return columns
 
 
@@ -124,24 +126,14 @@ def _kind(cells: Sequence[Any]) -> str:
     return "number" if is_number else "text"
 
 
-def _score_cells(evaluation: RowScores, rows: Ints) -> tuple[list[Any], list[Any], list[Any]]:
-    """Prediction, target and score of each of these rows; None where the evaluation has no such row."""
-    index_of = {row: index for index, row in enumerate(evaluation.at.tolist())}
-    predictions: list[Any] = []
-    targets: list[Any] = []
-    scores: list[float | None] = []
-    for row in rows.tolist():
-        index = index_of.get(row)
-        if index is None:
-            predictions.append(None)
-            targets.append(None)
-            scores.append(None)
-            continue
-        score = float(evaluation.scores[index])
-        predictions.append(short_cell(evaluation.prediction(index)))
-        targets.append(short_cell(evaluation.target(index)))
-        scores.append(score if math.isfinite(score) else None)
-    return predictions, targets, scores
+def _places(evaluation: RowScores, rows: Ints) -> list[int | None]:
+    """The place of each of these rows in the evaluation, None where it has no such row."""
+    places = {row: place for place, row in enumerate(evaluation.at.tolist())}
+    return [places.get(row) for row in rows.tolist()]
+
+
+def _cells(places: Sequence[int | None], value: Callable[[int], Any]) -> list[Any]:
+    return [None if place is None else short_cell(value(place)) for place in places]
 
 
 def shown_columns(

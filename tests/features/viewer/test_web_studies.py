@@ -89,16 +89,9 @@ def test_the_list_names_the_first_system_and_the_study_and_links_to_its_page(add
 
 
 def test_a_study_says_what_its_file_says_and_never_fails(tmp_path):
-    ends = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 10}
-    effects = [{"name": "longer", "p_holm": 0.01}, {"name": "repeated", "p_holm": None}]
     files: dict[str, Any] = {
-        "sweep": {
-            "metric": "e.accuracy",
-            "variants": [{}, {}],
-            "best": {"name": "n=3", **ends},
-            "pipeline": "p",
-        },
-        "audit": {"effects": effects},
+        "sweep": {"pipeline": "p"},
+        "audit": {"conclusion": None},
         "align": {"conclusion": "shown to be better"},
         "paper": ["no mapping"],
     }
@@ -110,8 +103,8 @@ def test_a_study_says_what_its_file_says_and_never_fails(tmp_path):
     (tmp_path / "audit" / "sweep.html").symlink_to(tmp_path / "sweep" / "sweep.html")
     studies = {study.kind: study.as_json() for study in find_studies(tmp_path)}
     assert {kind: study["conclusion"] for kind, study in studies.items()} == {
-        "sweep": "Best of 2 variants: n=3, e.accuracy 0.900 [0.800, 0.950]",
-        "audit": "1 of 2 effects with p < 0.05 (Holm): longer",
+        "sweep": "",
+        "audit": "",
         "align": "shown to be better",
         "paper": "",
         "comparison": "b is better & cheaper",

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from msgspec import Struct
@@ -242,16 +241,8 @@ EXPORTS: Mapping[str, Callable[[RunResult, Iterable[ScoredRow]], Iterator[bytes]
     "inspect": _inspect,
 }
 """The tools that scores can be exported to."""
-SUFFIXES = {"langfuse": "jsonl", "otlp": "jsonl", "inspect": "json"}
-"""The ending of each tool's file."""
-
-
-class Tool(StrEnum):
-    """Where scores are exported to (`--to`)."""
-
-    LANGFUSE = "langfuse"
-    OTLP = "otlp"
-    INSPECT = "inspect"
+Tool = Literal["langfuse", "otlp", "inspect"]
+"""Where scores are exported to (`--to`)."""
 
 
 def export(
@@ -275,13 +266,14 @@ def export(
     from verdict_cli.run.load_run import load_run
 
     result = load_run(run)
-    if to is Tool.INSPECT and (out is None or out.is_dir() or not out.suffix):
+    suffix = ".json" if to == "inspect" else ".jsonl"
+    if to == "inspect" and (out is None or out.is_dir() or not out.suffix):
         out = (out or Path("logs")) / inspect_name(result)
         with output_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
-    out = out or Path(f"{run.resolve().name}-{to}.{SUFFIXES[to]}")
-    if out.suffix != f".{SUFFIXES[to]}":
-        raise UsageError(f"--out {out}: {to} reads .{SUFFIXES[to]}", hint="change the ending")
+    out = out or Path(f"{run.resolve().name}-{to}{suffix}")
+    if out.suffix != suffix:
+        raise UsageError(f"--out {out}: {to} reads {suffix}", hint="change the ending")
     counts = write_export(result, to, out)
     left_out = (
         f"; {plural(counts.without_trace, 'row has|rows have')} no trace and were left out"

@@ -30,8 +30,6 @@ from verdict_cli.features.viewer.query import (
 )
 from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES
-from verdict_cli.plural import plural
-from verdict_cli.report import formatting
 from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import agreement_chart
 from verdict_cli.report.report import metric_json
@@ -86,23 +84,13 @@ class StudyEntry(Struct, frozen=True):
         except OSError:
             changed = None
         content = _content(self.page.with_suffix(".json"))
-        try:
-            conclusion = str(content.get("conclusion") or _page_conclusion(self.page))
-            if not conclusion and self.kind in _STUDY_FACTS:
-                conclusion = _STUDY_FACTS[self.kind](content)
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-        ):  # a file that verdict did not write
-            conclusion = ""
+        conclusion = content.get("conclusion") or _page_conclusion(self.page)
         return {
             "kind": self.kind,
             "folder": self.name,
             "pipeline": str(content.get("pipeline") or ""),
             "dataset": str(content.get("dataset") or ""),
-            "conclusion": conclusion,
+            "conclusion": str(conclusion),
             "changed": changed,
         }
 
@@ -160,30 +148,6 @@ def _page_conclusion(page: Path) -> str:
     except OSError:
         return ""
     return "" if conclusion is None else html.unescape(conclusion[1]).strip()
-
-
-def _sweep_facts(content: Mapping[str, Any]) -> str:
-    best, variants = content["best"], len(content["variants"])
-    if best is None:
-        return f"{plural(variants, 'variant')}, {content['metric']}"
-    ends = formatting.interval(best["low"], best["high"])
-    value = f"{content['metric']} {formatting.format_number(best['value'])} {ends}".strip()
-    return f"Best of {plural(variants, 'variant')}: {best['name']}, {value}"
-
-
-def _audit_facts(content: Mapping[str, Any]) -> str:
-    effects = content["effects"]
-    shown = [
-        effect["name"]
-        for effect in effects
-        if effect["p_holm"] is not None and effect["p_holm"] < 0.05
-    ]
-    names = f": {', '.join(map(str, shown[:3]))}{', …' if len(shown) > 3 else ''}" if shown else ""
-    return f"{len(shown)} of {len(effects)} effects with p < 0.05 (Holm){names}"
-
-
-_STUDY_FACTS = {"sweep": _sweep_facts, "audit": _audit_facts}
-"""What the list says of a study whose file has no conclusion of its own."""
 
 
 MOST_RUNS = 2_000
