@@ -20,11 +20,12 @@ from msgspec.structs import replace
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, Retryable, UsageError
 from verdict_cli.features.batches.adapters import BATCH_PRICE
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
-from verdict_cli.features.batches.batch_facts import SentBatch
+from verdict_cli.features.batches.batch_facts import TABLE, SentBatch
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.features.batches.sent import (
     RunBatches,
     SentRequest,
+    read_result,
     scratch,
 )
 from verdict_cli.llm.middleware.replies import OwnCalls
@@ -130,7 +131,8 @@ class BatchPool:
         if earlier is not None and self._ends(earlier):
             self._claimed = name
             if earlier.result is not None:
-                return self._sent.reply(request, earlier)
+                api = self._sent.api(request.model)
+                return read_result(earlier.result, request, earlier, api)
             if self._options.fallback:
                 return None
             error = Retryable(
@@ -149,7 +151,7 @@ class BatchPool:
     def _forget_claimed(self) -> None:
         """Remove the request of the call before, which is stored by now."""
         if self._claimed:
-            self._sent.forget(self._claimed)
+            self._sent.database.remove(self._claimed, TABLE)
             self._claimed = ""
 
     async def answer(self) -> bool:

@@ -257,8 +257,7 @@ class FileBatches(BatchApi):
         return BatchState(str(self._file), "exported", ended=False)
 
     async def get(self, batch_id: str) -> BatchState:
-        why = f"{self._file.name} has no result of it"
-        return BatchState(batch_id, "imported", ended=True, problem=why)
+        return BatchState(batch_id, "imported", ended=True)
 
     async def recent(self, since: float) -> list[BatchState]:
         return []

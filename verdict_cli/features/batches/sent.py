@@ -109,11 +109,6 @@ class RunBatches:
         batch = None if request is None else self.batches.get(request.batch)
         return name in self._intended or (batch is not None and not batch.ended)
 
-    def reply(self, request: Request, sent: SentRequest) -> Reply:
-        """The reply to a call whose request has a result. Raises its error."""
-        assert sent.result is not None
-        return read_result(sent.result, request, sent, self.api(request.model))
-
     def unclaimed(self) -> Iterator[tuple[Model, Reply]]:
         """The replies, with their models, that were paid for and whose calls were not made again."""
         for name in self.database.names_of(TABLE, "?" * 32 + "-*"):
@@ -124,10 +119,6 @@ class RunBatches:
             reply, _ = self._outcome(sent.result, sent, batch.sent_to)
             if reply is not None:
                 yield batch.sent_to, reply
-
-    def forget(self, name: str) -> None:
-        """Remove a request, whose call is stored."""
-        self.database.remove(name, TABLE)
 
     async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
