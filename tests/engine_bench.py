@@ -35,11 +35,11 @@ async def three(_: Request) -> Reply:
 
 @dataclass
 class Bench:
-    """Makes jobs and runs them. `asked` are all requests that reached the model, of every run."""
+    """Makes jobs and runs them. `requests` are all requests that reached the model, of every run."""
 
     folder: Path
     rule: Rule = three
-    asked: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     seen: list[Progress] = field(default_factory=list)
     stop: Stop = field(default_factory=Stop)
 
@@ -96,10 +96,10 @@ class Bench:
         return run_alone(job, self.stop, self.seen.append)
 
     def calls(self) -> list[tuple[int, str, int, int]]:
-        """(row, node, call, attempt) of what was asked, in order."""
+        """(row, node, call, attempt) of each request, in order."""
         return [
             (request.row.index, request.node, request.call, request.attempt)
-            for request in self.asked
+            for request in self.requests
         ]
 
 
@@ -110,7 +110,7 @@ def column(path: Path, name: str) -> list[Any]:
 
 @pytest.fixture
 def bench(tmp_path: Path, scripted_model: Any) -> Bench:
-    new_bench = Bench(tmp_path, asked=scripted_model.requests)
+    new_bench = Bench(tmp_path, requests=scripted_model.requests)
 
     def answer(request: Request) -> Awaitable[Reply]:
         return new_bench.rule(

@@ -144,7 +144,7 @@ class Job:
         lines = (self.folder / "output").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines)
 
-    def asked(self) -> list[list[str]]:
+    def requests(self) -> list[list[str]]:
         """The calls of `gh`."""
         return [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
 
@@ -227,12 +227,12 @@ def test_the_comment_is_written_once_and_then_updated(job):
     (job.folder / "out" / "report.md").write_text("# figures `$(touch broken)`\n")
     (job.folder / "comments").write_text('[{"id": 1, "body": "<!-- verdict b -->"}]')
     assert comment(job).returncode == 0
-    assert job.asked()[-1][:4] == ["api", "--method", "POST", "repos/o/r/issues/7/comments"]
+    assert job.requests()[-1][:4] == ["api", "--method", "POST", "repos/o/r/issues/7/comments"]
     assert (job.folder / "body").read_text() == "<!-- verdict a -->\n# figures `$(touch broken)`\n"
     comments = [{"id": number, "body": "<!-- verdict a -->\nold"} for number in (5, 6)]
     (job.folder / "comments").write_text(json.dumps(comments))
     assert comment(job).returncode == 0
-    assert job.asked()[-1][:4] == ["api", "--method", "PATCH", "repos/o/r/issues/comments/5"]
+    assert job.requests()[-1][:4] == ["api", "--method", "PATCH", "repos/o/r/issues/comments/5"]
     assert not (job.folder / "broken").exists()
 
 

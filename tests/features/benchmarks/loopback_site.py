@@ -15,18 +15,18 @@ Answer = Callable[[Handler], None]
 
 @dataclass
 class Site:
-    """`answers` are given one after another, the last one again and again; `asked` are the requests' headers."""
+    """`answers` are given one after another, the last one again and again; `requests` are the requests' headers."""
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
-    asked: list[dict[str, str]] = field(default_factory=list)
+    requests: list[dict[str, str]] = field(default_factory=list)
 
     def answer(self, handler: Handler) -> None:
         """Answers the next request."""
-        self.asked.append(
+        self.requests.append(
             {"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}}
         )
-        place = min(len(self.asked), len(self.answers)) - 1
+        place = min(len(self.requests), len(self.answers)) - 1
         self.answers[place](handler)
 
 

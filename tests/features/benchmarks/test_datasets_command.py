@@ -241,7 +241,7 @@ def test_what_has_no_address_is_reported_with_the_source(mine):
 def test_more_than_max_size_is_not_fetched(mine, site, tmp_path):
     site.answers = [whole(b"x" * (1 << 20) + b"x")]
     assert "--max-size" in failed("fetch", "mine", "--file", "b.csv", "--max-size", "1")
-    assert download.ATTEMPTS > 1 == len(site.asked)
+    assert download.ATTEMPTS > 1 == len(site.requests)
 
 
 def test_imported_completions_bring_their_recorded_labels(tmp_path):

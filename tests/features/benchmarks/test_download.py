@@ -52,7 +52,7 @@ def test_a_whole_file_is_in_place_and_nothing_else(site, tmp_path):
 def test_a_download_that_breaks_off_begins_again(site, tmp_path):
     site.answers = [cut_off(b"old " * 30_000, 50_000), whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
-    assert "range" not in site.asked[1]
+    assert "range" not in site.requests[1]
 
 
 def test_another_file_is_thrown_away_and_both_checksums_are_reported(site, tmp_path):
@@ -66,7 +66,7 @@ def test_another_file_is_thrown_away_and_both_checksums_are_reported(site, tmp_p
 def test_a_file_that_always_breaks_off_is_never_in_place(site, tmp_path):
     site.answers = [cut_off(BODY, 10)]
     assert f"10 of {len(BODY):,} bytes received" in failure(site, tmp_path)
-    assert len(site.asked) == ATTEMPTS
+    assert len(site.requests) == ATTEMPTS
 
 
 def test_a_short_file_of_unstated_length_is_detected_by_its_size(site, tmp_path):
@@ -88,7 +88,7 @@ def test_a_short_file_of_unstated_length_is_detected_by_its_size(site, tmp_path)
 def test_what_the_server_will_not_give_is_reported_at_once(site, tmp_path, status, message):
     site.answers = [refused(status)]
     assert message in failure(site, tmp_path)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 def test_a_busy_server_is_called_again_when_it_says(site, tmp_path):
@@ -102,7 +102,7 @@ def test_a_busy_server_is_called_again_when_it_says(site, tmp_path):
 def test_a_redirect_is_followed(site, tmp_path):
     site.answers = [refused(302, Location="/elsewhere"), whole(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
-    assert site.asked[1]["path"] == "/elsewhere"
+    assert site.requests[1]["path"] == "/elsewhere"
 
 
 def test_a_circle_of_redirects_ends(site, tmp_path):
@@ -114,7 +114,7 @@ def test_a_redirect_to_another_origin_does_not_get_the_token(site, tmp_path):
     elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
     site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
     fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
-    assert [headers_sent.get("authorization") for headers_sent in site.asked] == [
+    assert [headers_sent.get("authorization") for headers_sent in site.requests] == [
         "Bearer token",
         "Bearer token",
         None,
@@ -125,7 +125,7 @@ def test_a_redirect_to_another_origin_does_not_get_the_token(site, tmp_path):
 def test_a_redirect_to_what_is_not_http_is_refused(site, tmp_path, location):
     site.answers = [refused(302, Location=location)]
     assert "is redirected to" in failure(site, tmp_path)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize("location", ["http://host.test/x", "http://other.test/x"])

@@ -68,12 +68,12 @@ def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(hub, tmp_pa
         2,
         3,
     ]
-    assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.asked[0]["path"]
+    assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.requests[0]["path"]
     resolved = "/datasets/them/things/resolve/refs%2Fconvert%2Fparquet/default/test"
-    assert [request["path"] for request in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
+    assert [request["path"] for request in hub.requests[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
         f"{resolved}/0001.parquet"
     ]
-    assert {request["authorization"] for request in hub.asked} == {"Bearer hf_made_up"}
+    assert {request["authorization"] for request in hub.requests} == {"Bearer hf_made_up"}
 
 
 def test_another_file_than_the_hub_states_is_refused(hub, tmp_path):
@@ -85,7 +85,7 @@ def test_another_file_than_the_hub_states_is_refused(hub, tmp_path):
 def test_more_than_the_limit_is_not_begun(hub, tmp_path):
     with pytest.raises(FetchError, match="more than 10"):
         fetch_split("them/things", tmp_path / "out", 10)
-    assert len(hub.asked) == 1
+    assert len(hub.requests) == 1
 
 
 def test_one_of_several_splits_must_be_named(hub):

@@ -65,7 +65,7 @@ def test_every_command_reads_a_split_that_is_fetched_once(config, site):
     assert ran.exit_code == 0, ran.output
     assert json.loads(ran.stdout)["rows"] == 2
     assert "hf:them/things:test: 1 Parquet file" in ran.stderr
-    requests = len(site.asked)
+    requests = len(site.requests)
     for words in (
         ("run", "p.yaml", "hf:them/things:test", "--out", "out", "--json", "--quiet"),
         ("validate", "p.yaml", "hf:them/things:test"),
@@ -85,7 +85,7 @@ def test_every_command_reads_a_split_that_is_fetched_once(config, site):
         again = command(*words)
         assert again.exit_code == 0, again.output
     assert "target: source.label" in Path("judge.yaml").read_text(encoding="utf-8")
-    assert len(site.asked) == requests
+    assert len(site.requests) == requests
 
 
 def test_a_file_that_was_cut_after_the_download_is_fetched_again(config, site, tmp_path):

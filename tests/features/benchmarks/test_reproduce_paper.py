@@ -307,9 +307,9 @@ def test_the_rows_come_from_their_sources_once(source, model, tmp_path):
     result = reproduce("--out", tmp_path / "out", "--yes", "--quiet", "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     assert [table["rows"] for table in json.loads(result.stdout)["tables"]] == [6, 4, 4]
-    requests = len(source["site"].asked)
+    requests = len(source["site"].requests)
     again = reproduce("--out", tmp_path / "out", "--yes", "--quiet")
-    assert again.exit_code == 0 and len(source["site"].asked) == requests, (
+    assert again.exit_code == 0 and len(source["site"].requests) == requests, (
         "what was fetched is not fetched again"
     )
 

@@ -25,10 +25,10 @@ def test_a_run_cut_anywhere_calls_only_what_is_missing_and_ends_the_same(bench):
     bench.rule = split
     whole = bench.job(12, STEPS, out="whole")
     facts = bench.run(whole)
-    calls = len(bench.asked)
+    calls = len(bench.requests)
     assert facts.saved == {"vote": 9 * 12 - calls}
     for cut in (1, calls // 2, calls - 1):
-        bench.asked.clear()
+        bench.requests.clear()
         job = bench.job(12, STEPS, out=f"cut-{cut}")
         shutil.copytree(whole.directory.path, job.directory.path)
         with sqlite3.connect(job.directory.database) as connection:
@@ -37,7 +37,7 @@ def test_a_run_cut_anywhere_calls_only_what_is_missing_and_ends_the_same(bench):
         connection.close()
         again = bench.run(job)
         assert (again.saved, again.calls) == (facts.saved, facts.calls)
-        assert len(bench.asked) == calls - again.recalled
+        assert len(bench.requests) == calls - again.recalled
         assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()
 
 
@@ -64,7 +64,7 @@ def test_a_layer_of_two_models_alternates_them_and_promises_nothing(bench):
     assert [item[-1] for item in early.items] == list(early.leaves)
     assert (early.exchangeable, early.promise) == (False, 0)
     bench.run(job)
-    called_models = [request.model.name for request in bench.asked]
+    called_models = [request.model.name for request in bench.requests]
     assert (
         called_models.count("b") >= called_models.count("a") - 6
     )  # the second family is asked as often as the first

@@ -51,7 +51,7 @@ def test_only_failed_calls_are_repeated(how, bench, read):
     bench.rule = failing((1, "judge"), (4, "think"), how=how)
     job = bench.job(6, TWO_STEPS)
     first = bench.run(job)
-    bench.asked.clear()
+    bench.requests.clear()
     bench.rule = spoken
     facts = bench.run(bench.job(6, TWO_STEPS, retry_failed=True))
     readable_anyway = how is None  # any text is a thought
@@ -84,7 +84,7 @@ def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench, re
     assert (
         bench.run(bench.job(5, TWO_STEPS, concurrency=1, retry_failed=True)).status == "interrupted"
     )
-    bench.asked.clear()
+    bench.requests.clear()
     facts = bench.run(bench.job(5, TWO_STEPS, concurrency=1))
     assert (facts.status, facts.failed) == ("finished", 0)
     assert (1, "judge", 0, 0) not in bench.calls()
@@ -95,7 +95,7 @@ def test_a_row_that_fails_again_is_repeated_each_time(bench):
     bench.rule = failing((0, "judge"))
     bench.run(bench.job(2))
     for attempt in (0, 0):
-        bench.asked.clear()
+        bench.requests.clear()
         assert bench.run(bench.job(2, retry_failed=True)).failed == 1
         assert bench.calls() == [(0, "judge", 0, attempt), (0, "judge", 0, attempt + 1)]
 
@@ -106,7 +106,7 @@ def test_a_skipped_unit_is_repeated_only_where_the_row_failed(bench, read):
     job = bench.job(3, JURY)
     bench.run(job)
     assert read(job.directory.results, "failure.kind") == [None, "quorum", None]
-    bench.asked.clear()
+    bench.requests.clear()
     bench.rule = spoken
     assert bench.run(bench.job(3, JURY, retry_failed=True)).failed == 0
     assert sorted(bench.calls()) == [(1, "judge[0]", 0, 0), (1, "judge[2]", 0, 0)]
@@ -123,7 +123,7 @@ def test_an_interrupted_run_continues_and_repeats_what_failed(bench):
 
     bench.rule = stopping
     assert bench.run(bench.job(8, concurrency=1)).status == "interrupted"
-    bench.asked.clear()
+    bench.requests.clear()
     bench.rule = spoken
     facts = bench.run(bench.job(8, concurrency=1, retry_failed=True))
     assert (facts.status, facts.failed) == ("finished", 0)
@@ -138,10 +138,10 @@ def test_a_pinned_unit_that_failed_is_repeated(bench):
     with pytest.raises(PinnedError):
         bench.run(bench.job(2, pinned))
     bench.rule = spoken
-    bench.asked.clear()
+    bench.requests.clear()
     assert bench.run(bench.job(2, pinned, retry_failed=True)).failed == 0
     assert bench.calls()[0] == (-1, "think", 0, 0)
-    bench.asked.clear()
+    bench.requests.clear()
     assert bench.run(bench.job(2, pinned, retry_failed=True)).failed == 0
     assert bench.calls() == []
 

@@ -131,7 +131,7 @@ def test_a_limited_run_whose_rows_are_all_finished_judges_no_row_beyond_the_limi
     job = bench.job(40, limit=16)
     bench.run(job)
     facts = bench.run(job)  # as where two processes have opened it
-    assert (facts.done, len(bench.asked)) == (16, 16)
+    assert (facts.done, len(bench.requests)) == (16, 16)
     assert read(job.directory.results, "row") == [*range(16)]
 
 
@@ -146,10 +146,10 @@ def test_no_call_starts_on_a_spent_budget_and_a_larger_one_continues(bench):
     for _ in range(2):
         with pytest.raises(BudgetError, match="3 USD"):
             bench.run(job)
-        assert len(bench.asked) == 3
+        assert len(bench.requests) == 3
     facts = bench.run(replace(job, budget_usd=100))
     assert (facts.status, facts.calls, facts.cost_usd) == ("finished", 10, 10.0)
-    assert len(bench.asked) == 10
+    assert len(bench.requests) == 10
 
 
 def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench, read):
@@ -170,7 +170,7 @@ def test_calls_in_flight_when_the_budget_is_spent_are_stored(bench, read):
     with pytest.raises(BudgetError):
         bench.run(job)
     assert read(job.directory.results, "row") == [0, 1, 2, 3]
-    assert len(bench.asked) == 4
+    assert len(bench.requests) == 4
 
 
 def test_a_reply_that_is_none_counts_against_the_budget(bench):
@@ -182,7 +182,7 @@ def test_a_reply_that_is_none_counts_against_the_budget(bench):
     for _ in range(2):
         with pytest.raises(BudgetError):
             bench.run(job)
-        assert len(bench.asked) == 3
+        assert len(bench.requests) == 3
 
 
 def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench):
@@ -194,7 +194,7 @@ def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench):
     for _ in range(2):
         with pytest.raises(BudgetError):
             bench.run(job)
-        assert len(bench.asked) == 3
+        assert len(bench.requests) == 3
 
 
 def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench):
@@ -204,7 +204,7 @@ def test_a_call_of_unknown_cost_ends_a_run_with_a_budget(bench):
     bench.rule = unknown
     with pytest.raises(BudgetError, match="no known cost"):
         bench.run(bench.job(10, concurrency=1, budget_usd=3))
-    assert len(bench.asked) == 1
+    assert len(bench.requests) == 1
 
 
 def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench):
@@ -216,7 +216,7 @@ def test_a_damaged_record_is_reported_and_only_its_row_is_repeated(bench):
     connection.close()
     warnings: list[str] = []
     facts = bench.run(replace(job, warn=warnings.append))
-    assert (facts.done, facts.recalled, len(bench.asked)) == (10, 1, 10)
+    assert (facts.done, facts.recalled, len(bench.requests)) == (10, 1, 10)
     assert (
         len(warnings) == 1
         and "is damaged: 9 finished rows and 10 calls could be read" in warnings[0]
@@ -282,14 +282,14 @@ def test_a_refusal_stops_the_run_after_the_first_call(bench):
     bench.rule = refuse
     with pytest.raises(Refused, match="bad key"):
         bench.run(bench.job(50, concurrency=8))
-    assert len(bench.asked) == 1
+    assert len(bench.requests) == 1
 
 
 def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench, read):
     first_started, refused = asyncio.Event(), asyncio.Event()
 
     async def refuse_one(request: Request) -> Reply:
-        if len(bench.asked) == 4:
+        if len(bench.requests) == 4:
             first_started.set()
         if request.row.index == 2:
             await first_started.wait()
@@ -303,7 +303,7 @@ def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench,
     with pytest.raises(Refused):
         bench.run(job)
     assert sorted(bench.calls()) == [(row, "think", 0, 0) for row in range(4)]
-    bench.asked.clear()
+    bench.requests.clear()
     bench.rule = spoken
     bench.run(job)
     assert (0, "think", 0, 0) not in bench.calls()
@@ -317,7 +317,7 @@ async def spoken(request: Request) -> Reply:
 
 def test_a_stopped_run_continues_and_repeats_no_finished_call(bench, read):
     async def until_fifty(request: Request) -> Reply:
-        if len(bench.asked) == 50:
+        if len(bench.requests) == 50:
             bench.stop.request()
         await asyncio.sleep(0.001)
         return await spoken(request)
@@ -331,7 +331,7 @@ def test_a_stopped_run_continues_and_repeats_no_finished_call(bench, read):
     bench.rule = spoken
     second = bench.run(job)
     assert (second.status, second.done, second.calls) == ("finished", 60, 120)
-    assert len(bench.asked) == len(set(bench.calls())) == 120
+    assert len(bench.requests) == len(set(bench.calls())) == 120
     uninterrupted = bench.job(60, TWO_STEPS, out="whole")
     bench.run(uninterrupted)
     assert job.directory.results.read_bytes() == uninterrupted.directory.results.read_bytes()
@@ -378,11 +378,11 @@ def test_calls_of_rows_that_are_not_finished_are_found_by_the_next_process(bench
     monkeypatch.setattr("verdict_cli.run.job.SIGNAL_GRACE_S", 0.05)
     bench.rule = never_the_second
     assert bench.run(bench.job(4, TWO_STEPS, concurrency=4)).done == 0
-    bench.asked.clear()
+    bench.requests.clear()
     bench.rule = spoken
     facts = bench.run(bench.job(4, TWO_STEPS, concurrency=4))
     assert (facts.done, facts.recalled) == (4, 4)
-    assert {request.node for request in bench.asked} == {"judge"}
+    assert {request.node for request in bench.requests} == {"judge"}
 
 
 def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_fingerprints(
@@ -405,10 +405,10 @@ def test_fresh_discards_what_another_run_left(bench, read):
     bench.run(bench.job(5))
     (bench.folder / "out" / "report.html").write_text("old")
     (bench.folder / "out" / "notes.txt").write_text("mine")
-    calls = len(bench.asked)
+    calls = len(bench.requests)
     job = bench.job(5, fresh=True)
     facts = bench.run(job)
-    assert (facts.recalled, len(bench.asked)) == (0, 2 * calls)
+    assert (facts.recalled, len(bench.requests)) == (0, 2 * calls)
     assert not (bench.folder / "out" / "report.html").exists()
     assert (bench.folder / "out" / "notes.txt").read_text() == "mine"
 
@@ -419,7 +419,7 @@ def test_two_runs_on_one_directory_exclude_each_other(bench):
         for fresh in (False, True):
             with pytest.raises(JournalError, match="another run is writing"):
                 bench.run(replace(job, fresh=fresh))
-    assert bench.asked == []
+    assert bench.requests == []
     assert not (job.directory.path / "spec.yaml").exists()
 
 
@@ -468,7 +468,7 @@ def test_a_full_disk_stops_the_run_which_continues_when_there_is_room(bench, mon
         patch.setattr(writer, "insert", full)
         with pytest.raises(OutputError, match="disk is full"):
             bench.run(job)
-    assert len(bench.asked) < 30
+    assert len(bench.requests) < 30
     facts = bench.run(job)
     assert (facts.status, facts.done) == ("finished", 30)
 
@@ -491,7 +491,7 @@ def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench):
     bench.rule = mistaken
     with pytest.raises(ZeroDivisionError):
         bench.run(bench.job(3000, concurrency=2))
-    assert len(bench.asked) < 100
+    assert len(bench.requests) < 100
 
 
 def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench, read):
@@ -500,7 +500,7 @@ def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench, read)
     job = bench.job(6, pinned)
     assert bench.run(job).calls == 7
     assert read(job.directory.results, "think.thinking") == ["thought"] * 6
-    bench.asked.clear()
+    bench.requests.clear()
 
     async def broken(_: Request) -> Reply:
         raise Rejected("no")
@@ -508,7 +508,7 @@ def test_a_pinned_unit_is_called_once_and_its_failure_stops_the_run(bench, read)
     bench.rule = broken
     with pytest.raises(PinnedError):
         bench.run(bench.job(6, pinned, out="other"))
-    assert len(bench.asked) == 1
+    assert len(bench.requests) == 1
 
 
 def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench):
@@ -552,7 +552,7 @@ def test_a_call_that_succeeded_at_a_later_attempt_is_not_repeated(bench):
     bench.rule = at_second
     job = bench.job(10, concurrency=1)
     assert bench.run(job).status == "interrupted"
-    bench.asked.clear()
+    bench.requests.clear()
     bench.run(job)
     assert not {(row, "judge", 0, 1) for row in range(5)} & set(bench.calls())
     assert not {(row, "judge", 0, 0) for row in range(5)} & set(bench.calls())
@@ -597,7 +597,7 @@ def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_repeated
     job = bench.job(100, concurrency=4)
     with pytest.raises(Refused, match="unknown parameter"):
         bench.run(job)
-    assert len(bench.asked) <= 24
+    assert len(bench.requests) <= 24
     bench.rule = spoken
     facts = bench.run(job)
     assert (facts.status, facts.done, facts.failed) == ("finished", 100, 0)

@@ -40,7 +40,7 @@ def test_the_tables_and_the_facts_say_who_answered_also_after_a_resume(bench, re
     bench.rule = served
     first = bench.run(bench.job(3, head=HEAD))
     again = bench.run(bench.job(3, head=HEAD))
-    assert len(bench.asked) == 3
+    assert len(bench.requests) == 3
     for name, expected in COLUMNS.items():
         assert read(bench.folder / "out" / "calls.parquet", name) == expected
     assert read(bench.folder / "out" / "calls.parquet", "params") == ['{"top_k":3}'] * 3

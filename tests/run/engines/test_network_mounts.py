@@ -28,7 +28,7 @@ def test_the_database_is_on_this_machine_and_copied_when_the_run_ends(
     assert copy.read_bytes() == job.directory.database.read_bytes()
     copy.unlink()
     assert bench.run(job).done == 5
-    assert len(bench.asked) == 5
+    assert len(bench.requests) == 5
 
 
 def test_a_mount_above_a_network_mount_is_not_one(tmp_path, monkeypatch):

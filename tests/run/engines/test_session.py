@@ -33,12 +33,12 @@ def options(job: RunJob, out: str = "out", **changes: Any) -> RunOptions:
 def test_a_finished_run_is_not_executed_again(bench):
     chosen = options(bench.job(5))
     first = open_run(chosen).execute()
-    assert (first.facts.status, first.facts.done, len(bench.asked)) == ("finished", 5, 5)
+    assert (first.facts.status, first.facts.done, len(bench.requests)) == ("finished", 5, 5)
     (first.directory.path / "spec.yaml").unlink()
     with open_run(chosen) as session:
         assert session.is_finished
         assert session.execute().facts == first.facts
-    assert len(bench.asked) == 5
+    assert len(bench.requests) == 5
     assert (first.directory.path / "spec.yaml").exists()
 
 
@@ -65,7 +65,7 @@ def test_another_dataset_is_refused_and_judged_elsewhere_by_the_same_replies(ben
         replace(other, out=first.directory.path.parent / "new", reuse=(first.directory.path,))
     ) as session:
         facts = session.execute().facts
-    assert (facts.done, facts.cached, len(bench.asked)) == (4, 3, 4)
+    assert (facts.done, facts.cached, len(bench.requests)) == (4, 3, 4)
 
 
 def test_a_resumed_run_keeps_its_start_and_adds_its_duration(bench):
@@ -123,7 +123,7 @@ def test_several_runs_share_one_budget_which_finished_runs_have_spent(bench):
         assert [session.is_finished for session in sessions] == [True, False]
         with pytest.raises(BudgetError):
             execute_all(sessions, Stop())
-    assert 5 <= len(bench.asked) < 6 + 4
+    assert 5 <= len(bench.requests) < 6 + 4
     run_facts = orjson.loads((sessions[1].directory.path / "run.json").read_bytes())
     assert run_facts["status"] == "interrupted"
 
