@@ -19,7 +19,6 @@ from verdict_cli.cli.progress import show_progress
 from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import read_candidates
-from verdict_cli.features.rank.contest import Judgements
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Row
@@ -31,6 +30,7 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 
 if TYPE_CHECKING:
+    from verdict_cli.features.rank.contest import Judgements
     from verdict_cli.features.rank.tournament import CountingJudge, RankingWork
     from verdict_cli.plan.node import Plan
     from verdict_cli.report.document import ReportDocument
@@ -185,6 +185,7 @@ def rank(
 
     Example: verdict rank pairwise_positions answers.jsonl --field answer --row '{"question": "What is 2 + 2?"}' --model baseline/lexical
     """
+    from verdict_cli.features.rank.contest import Judgements
     from verdict_cli.features.rank.leaderboard import write_battles
     from verdict_cli.features.rank.tournament import RankingTask, ranking_document
 
@@ -308,6 +309,7 @@ def _rank_prompts(
         rank_prompts,
         read_prompts,
     )
+    from verdict_cli.features.rank.contest import Judgements
 
     prompts = read_prompts(plan, data, prompt, correct)
     whole, works = plan_prompts(plan, prompts, ranking, options.seed)
