@@ -8,26 +8,21 @@ import hmac
 import secrets
 import socket
 from asyncio import Protocol, TimerHandle, Transport
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from time import perf_counter
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 import uvicorn
 from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from verdict_cli.errors import UsageError
 from verdict_cli.regex import regex
-
-AsgiMessage = MutableMapping[str, Any]
-AsgiScope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[AsgiMessage]]
-Send = Callable[[AsgiMessage], Awaitable[None]]
-App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 _PORT = regex(r":\d+$")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -78,7 +73,7 @@ def connection_class(limit: int | None = None, head_s: float = HEAD_S) -> type[P
 
 
 def server_config(
-    app: App, *, connections: int | None = None, keep_alive_s: int, shutdown_s: int
+    app: ASGIApp, *, connections: int | None = None, keep_alive_s: int, shutdown_s: int
 ) -> uvicorn.Config:
     """uvicorn's settings for a guarded application: it logs no request, and tells and trusts no more than it must."""
     return uvicorn.Config(
@@ -228,7 +223,7 @@ class GuardMiddleware:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         policy: AccessPolicy,
         *,
         body_bytes: int,
@@ -247,7 +242,7 @@ class GuardMiddleware:
         self._token = None if policy.token is None else f"bearer {policy.token}".encode()
         self._session = secrets.token_urlsafe(32)
 
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -255,7 +250,7 @@ class GuardMiddleware:
         started = perf_counter()
         status, started_response = 500, False
 
-        async def send_response(message: AsgiMessage) -> None:
+        async def send_response(message: Message) -> None:
             nonlocal status, started_response
             if message["type"] == "http.response.start":
                 status, started_response = message["status"], True
@@ -270,18 +265,20 @@ class GuardMiddleware:
             body = await self._authorize(scope, receive)
             await self._app(scope, _replay_body(body, receive), send_response)
         except _TokenInQuery:
-            await _set_session_cookie(self._cookie_name(scope), self._session, send_response)
+            response = _session_page(self._cookie_name(scope), self._session)
+            await response(scope, receive, send_response)
         except _Rejected as rejection:
-            await _send_error(rejection, send_response)
+            await _error_response(rejection)(scope, receive, send_response)
         except Exception:
             if not started_response:
-                await _send_error(_Rejected(500, "fault", "internal server error"), send_response)
+                fault = _Rejected(500, "fault", "internal server error")
+                await _error_response(fault)(scope, receive, send_response)
             raise
         finally:
             route = scope.get("route")
             self._on_response(getattr(route, "path", "other"), status, perf_counter() - started)
 
-    async def _authorize(self, scope: AsgiScope, receive: Receive) -> bytes:
+    async def _authorize(self, scope: Scope, receive: Receive) -> bytes:
         """Check a request and return its body. Raises _Rejected."""
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -318,19 +315,17 @@ class GuardMiddleware:
         ):
             raise _Rejected(403, "wrong-origin", "requests from other sites are not accepted")
 
-    def _check_token(self, scope: AsgiScope, headers: dict[bytes, bytes], expected: bytes) -> None:
+    def _check_token(self, scope: Scope, headers: dict[bytes, bytes], expected: bytes) -> None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if hmac.compare_digest(scheme.lower() + b" " + token.strip(), expected):
             return
         if self._pages:
-            if hmac.compare_digest(
-                _cookies(headers).get(self._cookie_name(scope), "").encode(), self._session.encode()
-            ):
+            request = Request(scope)
+            session = request.cookies.get(self._cookie_name(scope), "")
+            if hmac.compare_digest(session.encode(), self._session.encode()):
                 return
-            query_token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-            if scope["method"] == "GET" and hmac.compare_digest(
-                b"bearer " + query_token.encode(), expected
-            ):
+            in_query = f"bearer {request.query_params.get('token', '')}".encode()
+            if scope["method"] == "GET" and hmac.compare_digest(in_query, expected):
                 raise _TokenInQuery
             raise _Rejected(
                 401, "unauthorized", "open the URL that `verdict view` printed, including its token"
@@ -340,7 +335,7 @@ class GuardMiddleware:
         )
 
     @staticmethod
-    def _cookie_name(scope: AsgiScope) -> str:
+    def _cookie_name(scope: Scope) -> str:
         """The name of the cookie, with the port: browsers share cookies between the ports of a host."""
         return f"verdict-{(scope.get('server') or ('', 0))[1]}"
 
@@ -376,7 +371,7 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
     """A `receive` that returns the body that was read, then the further messages."""
     replayed = False
 
-    async def next_message() -> AsgiMessage:
+    async def next_message() -> Message:
         nonlocal replayed
         if not replayed:
             replayed = True
@@ -386,35 +381,18 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _cookies(headers: dict[bytes, bytes]) -> dict[str, str]:
-    try:
-        return {
-            name: morsel.value
-            for name, morsel in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()
-        }
-    except CookieError:
-        return {}
-
-
-async def _set_session_cookie(cookie: str, session: str, send: Send) -> None:
+def _session_page(cookie: str, session: str) -> Response:
     """Set the cookie on a page of this site that leads on to `/`: a SameSite cookie is not sent after a redirect from elsewhere."""
-    body = b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Continue</a>'
-    header = f"{cookie}={session}; HttpOnly; SameSite=Strict; Path=/".encode()
-    headers = [
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"set-cookie", header),
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Continue</a>'
+    header = f"{cookie}={session}; HttpOnly; SameSite=Strict; Path=/"
+    return HTMLResponse(page, headers={"set-cookie": header})
 
 
-async def _send_error(rejection: _Rejected, send: Send) -> None:
-    body = orjson.dumps({"error": {"kind": rejection.kind, "message": rejection.message}})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+def _error_response(rejection: _Rejected) -> Response:
+    headers = {}
     if rejection.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers["www-authenticate"] = "Bearer"
     if rejection.status in (408, 413):
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": rejection.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        headers["connection"] = "close"
+    error = {"kind": rejection.kind, "message": rejection.message}
+    return JSONResponse({"error": error}, rejection.status, headers)

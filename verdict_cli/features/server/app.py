@@ -20,11 +20,11 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, VerdictError
 from verdict_cli.features.guard.middleware import (
-    App,
     GuardMiddleware,
     Server,
     listening_address,
@@ -171,7 +171,7 @@ class _Route(APIRoute):
         return handler
 
 
-def api_application(service: Service) -> App:
+def api_application(service: Service) -> ASGIApp:
     """The ASGI application of an opened service."""
 
     app = FastAPI(

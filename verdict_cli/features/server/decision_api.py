@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Response
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from verdict_cli.errors import DataError, Problem
@@ -46,10 +47,9 @@ class SystemOneRequest(BaseModel):
     questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=MOST_QUESTIONS)]
 
 
-class Verdict(BaseModel):
+class Verdict(Struct, frozen=True):
     """What a judge says: the field of its verdict, and the scale that it is on; None for a share of votes."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
     field: str
     scale: Scale | None
 
