@@ -184,7 +184,7 @@ def test_several_sheets_are_reported(tmp_path: Path) -> None:
         ),
         ("d.json", b'{"q": "a"}', "put the object in [ ]"),
         ("d.json", b'{"q": "a"} {"q": "b"}', "put the objects in [ ]"),
-        ("d.json", b'[["q"], ["a"]]', 'write each row as {"column": value, '),
+        ("d.json", b'[["q"], ["a"]]', "a header and its rows can be saved as CSV"),
         ("d.jsonl", b'{\n  "q": "a"\n}\n', "one object a line"),
         ("d.jsonl", b'[\n{"q": "a"}\n]\n', "one JSON list of rows has the ending .json"),
         ("d.jsonl", b'{"q": "a"}{"q": "b"}\n', "begin each on a line of its own"),

@@ -21,6 +21,7 @@ from verdict_cli.storage.datasets.files import (
     open_bytes,
 )
 
+_LIST_OF_ROWS = "a file that is one JSON list of rows has the ending .json"
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
 
@@ -100,14 +101,14 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
     return value
 
 
-def not_an_object(value: Any) -> Problem:
+def not_an_object(value: Any, list_hint: str = _LIST_OF_ROWS) -> Problem:
     """The problem of a row that is not an object."""
     name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
         type(value), "a number"
     )
     hint = 'write each row as {"column": value, …}'
     if name == "a list":
-        hint += "; a file that is one JSON list of rows has the ending .json"
+        hint += f"; {list_hint}"
     return Problem("not-an-object", f"a row must be an object, this is {name}", hint)
 
 
@@ -142,7 +143,7 @@ def _broken_hint(line: str, at: int) -> str:
 def _hint_of_rest(rest: str, start: str) -> str:
     """The hint where the line is broken before ``rest``."""
     if not rest and start.startswith("["):
-        return "a file that is one JSON list of rows has the ending .json"
+        return _LIST_OF_ROWS
     if not rest and start.startswith("{"):
         return f"{_ONE_A_LINE}: this one goes over several lines, or is cut off; `jq -c . FILE` writes it on one"
     if rest == ",":
@@ -165,6 +166,8 @@ def json_array_records(path: Path, _: Reading | None = None) -> Iterator[JsonRec
         item = parse_json_line(text)
         if isinstance(item, Problem) and item.code in ("broken-json", "bad-encoding"):
             raise DataError(item.at(str(path), line, column + max(0, item.column - 1), ""))
+        if isinstance(item, Problem) and text.startswith(b"["):
+            item = not_an_object([], "a table of a header and its rows can be saved as CSV")
         yield position, item
 
 
