@@ -110,13 +110,13 @@ class KeyRule(NamedTuple):
     at: str | None = None
     """The key at which a broken rule is reported, if it is not `key`."""
 
-    def is_broken(self, given: ConfigModel) -> bool:
+    def is_broken(self, config: ConfigModel) -> bool:
         """Whether a mapping breaks the rule."""
-        if self.key and not given.has_value(self.key, written=True):
+        if self.key and not config.has_value(self.key, written=True):
             return False
         if self.excludes:
-            return given.has_value(self.excludes, written=True)
-        return not any(given.has_value(key) for key in self.needs)
+            return config.has_value(self.excludes, written=True)
+        return not any(config.has_value(key) for key in self.needs)
 
 
 class ConfigModel(BaseModel):
@@ -216,17 +216,17 @@ def first_error(owner: str, error: ValidationError) -> UsageError:
     return UsageError(f"{owner}: {where}: {first['msg']}, found {first['input']!r:.80}")
 
 
-def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:
+def check_keywords(owner: str, keys: Iterable[str], names: Sequence[str]) -> None:
     """Raise UsageError for a key that is not among the known ones, with the nearest of them."""
     for key in keys:
-        if key not in known:
-            hint = did_you_mean(key, known, f"it takes {', '.join(known)}")
+        if key not in names:
+            hint = did_you_mean(key, names, f"it takes {', '.join(names)}")
             raise UsageError(f"{owner} takes no `{key}`", hint=hint)
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str, alike: float = 0.6) -> str:
+def did_you_mean(word: str, names: Iterable[str], otherwise: str, alike: float = 0.6) -> str:
     """The hint that names the known word which is spelled most like this one; ``otherwise`` where none is ``alike``."""
-    close = get_close_matches(word, list(known), n=1, cutoff=alike)
+    close = get_close_matches(word, list(names), n=1, cutoff=alike)
     return f"did you mean `{close[0]}`?" if close else otherwise
 
 
@@ -448,9 +448,9 @@ class LazyUnion:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        others = {tag: handler.generate_schema(other) for tag, other in self._others.items()}
+        schemas = {tag: handler.generate_schema(kind) for tag, kind in self._others.items()}
         classes = {tag: lazy_schema(look_up) for tag, look_up in self._classes.items()}
-        union = core_schema.tagged_union_schema({**others, **classes}, self._tag_of)
+        union = core_schema.tagged_union_schema({**schemas, **classes}, self._tag_of)
         if self.registry is None:
             return union
         return core_schema.no_info_wrap_validator_function(

@@ -62,8 +62,8 @@ def _normal_score(freedom: float, value: float) -> float:
     a = freedom - 0.5
     b = 48 * a * a
     y = a * math.log1p(value * value / freedom)
-    rest = (((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b)
-    return math.sqrt(y) * ((rest + y + 3) / b + 1)
+    correction = (((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b)
+    return math.sqrt(y) * ((correction + y + 3) / b + 1)
 
 
 def _student_density(freedom: float, value: float) -> float:

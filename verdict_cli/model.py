@@ -106,8 +106,8 @@ class Model(ConfigModel):
     def sampling(self) -> dict[str, Any]:
         """The sampling arguments that were set, as litellm and the OpenAI API name them."""
         names = ("temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort")
-        given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None} | self.params
+        settings = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in settings.items() if value is not None} | self.params
 
 
 def _spelling(value: Any) -> str:

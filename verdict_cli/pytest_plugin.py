@@ -123,11 +123,13 @@ class RowJudge:
         __tracebackhide__ = True
         if self._rule is None:
             raise _failed("the marker verdict has no accept, such as accept='output.score >= 4'")
-        given = {**(row or {}), **columns}
-        judged = self(given)
+        row_values = {**(row or {}), **columns}
+        judged = self(row_values)
         output, nodes = unwrap_views(judged), unwrap_views(judged.nodes)
         try:
-            holds = self._rule({"source": unwrap_views(given), "output": output, "nodes": nodes})
+            holds = self._rule(
+                {"source": unwrap_views(row_values), "output": output, "nodes": nodes}
+            )
         except RowError as error:
             raise _failed(f"accept `{self._text}`: {error.message}") from None
         if holds is not True:
@@ -150,5 +152,5 @@ def _failed(message: str) -> BaseException:
     """What fails a test with these words alone; signs that steer a terminal are escaped."""
     from verdict_cli.report.formatting import visible_text
 
-    shown = "\n".join(visible_text(line) for line in message.split("\n"))
-    return pytest.fail.Exception(shown, pytrace=False)
+    text = "\n".join(visible_text(line) for line in message.split("\n"))
+    return pytest.fail.Exception(text, pytrace=False)

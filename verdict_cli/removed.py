@@ -41,7 +41,7 @@ def removed_from(words: Sequence[str]) -> tuple[str, str] | None:
     """What a command line names that is gone, and what to use instead."""
     names = [part for word in words for part in word.split("=", 1)]
     for line, replacement in COMMAND_LINES.items():
-        command, *rest = line.split()
-        if names[:1] == [command] and all(part in names for part in rest):
+        command, *options = line.split()
+        if names[:1] == [command] and all(part in names for part in options):
             return line, replacement
     return None

@@ -137,8 +137,8 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
 
     def as_json(self) -> dict[str, Any]:
         """The facts as `run.json` has them."""
-        own = to_builtins(self)
-        return {**own.pop("added"), **own}
+        fields = to_builtins(self)
+        return {**fields.pop("added"), **fields}
 
     def with_counts(self, counts: Counts, status: str, wall_s: float) -> RunFacts:
         """The facts of a run that now has these counts.

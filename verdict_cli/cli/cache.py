@@ -44,25 +44,27 @@ def cache_info(as_json: AsJson = False) -> None:
     Example: verdict cache info --json
     """
     file = cache_directory() / CACHE_FILE_NAME
-    kept = CacheContents({}, 0)
+    contents = CacheContents({}, 0)
     if file.exists():
         store = CacheStore.open(file)
         try:
-            kept = store.contents()
+            contents = store.contents()
         finally:
             store.close()
     if as_json:
         print_json(
             {
                 "path": str(file),
-                "replies": kept.replies,
-                "bytes": kept.size,
-                "models": dict(kept.models),
+                "replies": contents.replies,
+                "bytes": contents.size,
+                "models": dict(contents.models),
             }
         )
         return
-    print_report(f"{file}: {plural(kept.replies, 'reply|replies')}, {kept.size / 2**20:.1f} MiB\n")
-    for model, count in kept.models.items():
+    print_report(
+        f"{file}: {plural(contents.replies, 'reply|replies')}, {contents.size / 2**20:.1f} MiB\n"
+    )
+    for model, count in contents.models.items():
         print_report(f"  {model}  {count:,}\n")
 
 

@@ -82,8 +82,8 @@ def _reference_first(runs: list[Path], reference: Path | None) -> list[Path]:
             f"--reference {reference} is not one of the runs",
             hint=f"give one of {', '.join(map(str, runs))}",
         )
-    at = folders.index(reference.resolve())
-    return [runs[at], *runs[:at], *runs[at + 1 :]]
+    position = folders.index(reference.resolve())
+    return [runs[position], *runs[:position], *runs[position + 1 :]]
 
 
 def write_page(path: Path, comparison: ReportDocument) -> None:

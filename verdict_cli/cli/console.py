@@ -81,4 +81,4 @@ def printable(text: str) -> str:
 
 def without_commands(text: str) -> str:
     """The text with the first character of each command to GitHub's log escaped: it may come from a provider or the data."""
-    return _COMMANDS.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):02x}", text)
+    return _COMMANDS.sub(lambda match: f"{match[1] or ''}\\x{ord(match[0][-1]):02x}", text)

@@ -51,9 +51,9 @@ def estimate(
     """
     count = None
     if data is None:
-        named = _named_run(config.as_posix())
-        config, data, count = named.config, named.data, named.rows
-        options = replace(options, settings=[*named.settings, *(options.settings or ())])
+        source_run = _named_run(config.as_posix())
+        config, data, count = source_run.config, source_run.data, source_run.rows
+        options = replace(options, settings=[*source_run.settings, *(options.settings or ())])
     plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
@@ -68,7 +68,7 @@ def estimate(
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
     prices = price_source()
-    others = {name: hooks().estimate(plan, units) for name, hooks in hook_classes().items()}
+    hook_estimates = {name: hooks().estimate(plan, units) for name, hooks in hook_classes().items()}
     if as_json:
         print_json(
             {
@@ -79,8 +79,8 @@ def estimate(
                     {"unit": line.unit, "model": line.model, **_counts(line)} for line in units
                 ],
                 **{
-                    name: None if other is None else other.document
-                    for name, other in others.items()
+                    name: None if value is None else value.document
+                    for name, value in hook_estimates.items()
                 },
                 "prices": prices,
                 "assumptions": dry.assumptions(),
@@ -90,9 +90,9 @@ def estimate(
     print_report(f"{plural(facts.rows, 'row')}\n\n{_table([*units, *models, sum_line])}\n")
     for sentence in dry.assumptions():
         print_report(f"- {sentence}\n")
-    for other in others.values():
-        if other is not None:
-            print_report(f"- {other.sentence}\n")
+    for hook_estimate in hook_estimates.values():
+        if hook_estimate is not None:
+            print_report(f"- {hook_estimate.sentence}\n")
     if any(not is_local(name) for name in names):
         print_report(f"- {prices}\n")
 

@@ -79,7 +79,7 @@ def _lookup(name: str) -> dict[str, Any]:
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts, metrics = entries(), METRICS.shipped()
-    by_lower = {known.lower(): known for known in (*parts, *metrics)}
+    by_lower = {term.lower(): term for term in (*parts, *metrics)}
     exact = name if name in parts or name in metrics else by_lower.get(name.lower(), name)
     part = parts.get(exact) or plugin_entry(name)
     metric = METRICS[exact] if exact in metrics else find_metric(name)
@@ -111,13 +111,13 @@ def _close(name: str, names: set[str]) -> str:
 
 
 def _part(part: ReferenceEntry) -> dict[str, Any]:
-    own = part.own()
-    shared = [key for key in part.keys if key not in own and key.name not in ("unit", "type")]
+    part_keys = part.own()
+    shared = [key for key in part.keys if key not in part_keys and key.name not in ("unit", "type")]
     return {
         "name": part.name,
         "group": part.group if part.group != "mapping" else "part of a file",
         "text": part.text,
-        "keys": [asdict(key) for key in own],
+        "keys": [asdict(key) for key in part_keys],
         "shared_keys": [asdict(key) for key in shared],
         "example": asdict(part.example) if part.example is not None else None,
     }

@@ -96,11 +96,11 @@ def _with_gates(result: RunResult, file: Path) -> RunResult:
     plan, facts = result.plan, result.facts
     scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
     gates = read_gates(file, plan.evaluations, scales)
-    told = dict.fromkeys(message for _, message in idle_limits(gates, scales))
-    for message in told:
+    messages = dict.fromkeys(message for _, message in idle_limits(gates, scales))
+    for message in messages:
         print_error(f"{file}: {message}")
-    others = (message for message in facts.warnings if IDLE not in message)
-    facts = structs.replace(facts, warnings=(*told, *others))
+    warnings = (message for message in facts.warnings if IDLE not in message)
+    facts = structs.replace(facts, warnings=(*messages, *warnings))
     return result._replace(plan=structs.replace(plan, gates=gates), facts=facts)
 
 

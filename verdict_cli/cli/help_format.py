@@ -66,9 +66,9 @@ class HelpCommand(TyperCommand):
                     (_TYPE.sub("", record[0]), record[1].removesuffix("[required]").rstrip())
                 )
             else:
-                named = _TYPE.sub(lambda match: f" {VALUES.get(match[1], match[1])}", record[0])
+                usage = _TYPE.sub(lambda match: f" {VALUES.get(match[1], match[1])}", record[0])
                 name = parameter.opts[0].lstrip("-")
-                options[name] = (named, record[1])
+                options[name] = (usage, record[1])
                 if heading := getattr(parameter, "rich_help_panel", None):
                     headings.setdefault(heading, []).append(name)
         if len(options) <= FEW:

@@ -48,38 +48,42 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     from verdict_cli.run.preflight import SAMPLE
 
     warnings: dict[str, None] = {}
-    known: dict[tuple[str, int], Sequence[Line]] = {}
+    estimates: dict[tuple[str, int], Sequence[Line]] = {}
     runs: list[tuple[RunOptions, int, Sequence[Line]]] = []
     for session in sessions:
         options = session.options
         if session.is_finished or options.recording is not None or not _paid(options.plan):
             continue
-        left = options.data.rows
+        row_count = options.data.rows
         if session.earlier is not None:
-            left = max(0, left - session.earlier.done)
-        key = (options.plan.fingerprint, left)
-        if key not in known:
+            row_count = max(0, row_count - session.earlier.done)
+        key = (options.plan.fingerprint, row_count)
+        if key not in estimates:
             dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
             problems = (
                 *capability_warnings(options.plan),
                 *context_warnings(options.plan, dry.longest),
             )
             warnings |= dict.fromkeys(map(str, problems))
-            known[key] = dry.lines(left)
-        if left:  # else there are only retries of failed calls, which cannot be estimated
-            runs.append((options, left, known[key]))
+            estimates[key] = dry.lines(row_count)
+        if row_count:  # else there are only retries of failed calls, which cannot be estimated
+            runs.append((options, row_count, estimates[key]))
     for warning in warnings:
         print_error(f"warning: {warning}")
     if not runs:
         return False
-    rows = max(left for _, left, _ in runs)
-    what = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
-    what += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
+    rows = max(count for _, count, _ in runs)
+    subject = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
+    subject += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
     options, _, lines = runs[0]
-    others = [hooks.estimate(options.plan, lines) for hooks in options.hooks.values()]
-    phrases = [other.phrase for other in others if other is not None and len(runs) == 1]
+    hook_estimates = [hooks.estimate(options.plan, lines) for hooks in options.hooks.values()]
+    phrases = [
+        hook_estimate.phrase
+        for hook_estimate in hook_estimates
+        if hook_estimate is not None and len(runs) == 1
+    ]
     ask_to_spend(
-        what,
+        subject,
         [lines for _, _, lines in runs],
         [options.plan for options, _, _ in runs],
         phrase=next(filter(None, phrases), None),
@@ -90,7 +94,7 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
 
 
 def ask_to_spend(
-    what: str,
+    subject: str,
     runs: Sequence[Sequence[Line]],
     plans: Sequence[Plan],
     *,
@@ -132,7 +136,7 @@ def ask_to_spend(
     )
     asks = spends and not yes and console.is_interactive()
     if asks or not quiet:
-        print_message(f"{what}: {calls} calls of {names}, {phrase or cost}")
+        print_message(f"{subject}: {calls} calls of {names}, {phrase or cost}")
     if asks and not typer.confirm("Continue?", default=True, err=True):
         print_error("stopped: no call was made")
         raise typer.Exit(130)
@@ -152,7 +156,7 @@ def _is_on_this_machine(model: Model) -> bool:
     from verdict_cli.llm.model_families import host_called
 
     host = host_called(model, os.environ) or ""
-    return any(host == own or host.startswith(f"{own}:") for own in LOOPBACK)
+    return any(host == local_host or host.startswith(f"{local_host}:") for local_host in LOOPBACK)
 
 
 _SIGNALS = [

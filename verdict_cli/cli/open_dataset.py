@@ -79,13 +79,13 @@ def dataset_files(data: str) -> tuple[Path, ...]:
         if fetch is not None:
             return find_files(str(fetch(data, print_message)))
     data = path_of(data)
-    given = Path(data)
-    if not given.is_dir() and (named := file_or_named(given, datasets)) != given:
-        return (named,)
+    path = Path(data)
+    if not path.is_dir() and (file := file_or_named(path, datasets)) != path:
+        return (file,)
     try:
         return find_files(data)
     except DataError as error:
-        if error.problem.code != "file-not-found" or given.stem not in datasets():
+        if error.problem.code != "file-not-found" or path.stem not in datasets():
             raise
-        hint = f"the sample {given.stem} is shipped with verdict: give its name, {given.stem}, without folder and suffix"
+        hint = f"the sample {path.stem} is shipped with verdict: give its name, {path.stem}, without folder and suffix"
         raise DataError(replace(error.problem, hint=hint)) from None

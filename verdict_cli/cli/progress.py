@@ -48,18 +48,18 @@ def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def show_steps(
-    what: str, unit: str, *, quiet: bool = False
+    label: str, unit: str, *, quiet: bool = False
 ) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that displays how many of how many (None: unknown) are done, and the time left."""
-    with _display(what, quiet=quiet) as update:
-        yield partial(_Steps(update).show, what, unit)
+    with _display(label, quiet=quiet) as update:
+        yield partial(_Steps(update).show, label, unit)
 
 
 @contextmanager
-def show_reading(what: str = "reading", *, quiet: bool = False) -> Iterator[None]:
+def show_reading(label: str = "reading", *, quiet: bool = False) -> Iterator[None]:
     """Display how much of a file is read, and the time left, where reading within the context takes longer than a moment."""
     with _display("", quiet=quiet, after_s=SHOW_AFTER_S) as update:
-        show_read = partial(_Steps(update).show_read, what)
+        show_read = partial(_Steps(update).show_read, label)
         with reads_observed(None if quiet else show_read):
             yield
 
@@ -74,36 +74,36 @@ class _Steps:
         self._first = (0, 0.0)
         self._latest = 0
 
-    def show_read(self, what: str, read: FileRead) -> None:
+    def show_read(self, label: str, read: FileRead) -> None:
         """Display how much of a file is read."""
-        self.show(f"{what} {read.path.name}", read.unit, read.done, read.total)
+        self.show(f"{label} {read.path.name}", read.unit, read.done, read.total)
 
-    def show(self, what: str, unit: str, done: int, total: int | None) -> None:
+    def show(self, label: str, unit: str, done: int, total: int | None) -> None:
         """Display how many of how many (None: unknown) are done."""
         now = monotonic()
-        if what != self._what or done < self._latest:  # less than before: a file is read again
-            self._what, self._first = what, (done, now)
+        if label != self._what or done < self._latest:  # less than before: a file is read again
+            self._what, self._first = label, (done, now)
         self._latest = done
         start, started = self._first
         left_s = None
         if total and done > start:
             left_s = (now - started) * (total - done) / (done - start)
-        self._update(done, total, steps_line(what, unit, done, total, left_s), [])
+        self._update(done, total, steps_line(label, unit, done, total, left_s), [])
 
 
-def steps_line(what: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
+def steps_line(label: str, unit: str, done: int, total: int | None, left_s: float | None) -> str:
     """`fetching rows.parquet: 12.0/48.1 MB · 8 s left`."""
     numbers = [done] if total is None else [done, total]
-    shown, unit_shown = "/".join(f"{number:,}" for number in numbers), unit
+    amount, unit_shown = "/".join(f"{number:,}" for number in numbers), unit
     if unit == "bytes":
-        shown, unit_shown = "/".join(f"{number / 1e6:,.1f}" for number in numbers), "MB"
-    left = f" · {elapsed_text(left_s)} left" if left_s else ""
-    return f"{what}: {shown} {unit_shown}{left}"
+        amount, unit_shown = "/".join(f"{number / 1e6:,.1f}" for number in numbers), "MB"
+    time_text = f" · {elapsed_text(left_s)} left" if left_s else ""
+    return f"{label}: {amount} {unit_shown}{time_text}"
 
 
 @contextmanager
 def _display(
-    what: str, *, quiet: bool, of_run: bool = False, after_s: float = 0.0
+    label: str, *, quiet: bool, of_run: bool = False, after_s: float = 0.0
 ) -> Iterator[Update]:
     """Yield a function that updates what is displayed: on a terminal a bar (after some seconds, where `after_s` is given),
     elsewhere lines."""
@@ -123,7 +123,7 @@ def _display(
                 if bar is not None:
                     bar(done, total, summary, lines)
 
-            update(0, None, what, ())
+            update(0, None, label, ())
             yield update
 
 
@@ -195,10 +195,10 @@ def unit_lines(progress: Progress) -> list[str]:
     """
     units = list(progress.units.items())
     busiest = sorted(units, key=lambda item: (-item[1].waiting, -item[1].running))
-    shown = [item for item in units if item in busiest[:MOST_UNITS_SHOWN]]
-    width = max((len(printable(name)) for name, _ in shown), default=0)
+    top_units = [item for item in units if item in busiest[:MOST_UNITS_SHOWN]]
+    width = max((len(printable(name)) for name, _ in top_units), default=0)
     lines = []
-    for name, count in shown:
+    for name, count in top_units:
         rarer = {
             "failed": count.failed,
             "running": count.running,
@@ -207,8 +207,8 @@ def unit_lines(progress: Progress) -> list[str]:
         parts = [f"{word} {number:,}" for word, number in rarer.items() if number]
         text = " · ".join([f"answered {count.answered:,}", *parts])
         lines.append(f"  {printable(name):{width}}  {text}")
-    if len(units) > len(shown):
-        lines.append(f"  … {len(units) - len(shown)} more units")
+    if len(units) > len(top_units):
+        lines.append(f"  … {len(units) - len(top_units)} more units")
     return lines
 
 

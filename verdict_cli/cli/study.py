@@ -37,8 +37,8 @@ def silent(_: str) -> None:
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
     """The sum; None where one of them is unknown."""
-    known = list(costs)
-    return None if None in known else math.fsum(cost or 0.0 for cost in known)
+    amounts = list(costs)
+    return None if None in amounts else math.fsum(cost or 0.0 for cost in amounts)
 
 
 class Arm(Struct, frozen=True):
@@ -66,11 +66,11 @@ def open_arms(
     """
     from verdict_cli.run.session import open_run
 
-    told: set[str] = set()
+    messages: set[str] = set()
 
     def warn_once(message: str) -> None:
-        if message not in told:
-            told.add(message)
+        if message not in messages:
+            messages.add(message)
             warn(message)
 
     recordings = _recordings(arms, how)
@@ -136,7 +136,7 @@ def requests_arm(
     config, data = folder / "pipeline.yaml", folder / "requests.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
     config.write_text(as_yaml(pipeline), encoding="utf-8")
-    data.write_text("".join(json.dumps(one) + "\n" for one in requests), encoding="utf-8")
+    data.write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
     how = replace(how, settings=None, model=None, limit=None, sample=None)
     plan = how.plan(config, warn=False)
     return Arm(folder.name, plan, str(config), str(data), folder / "run"), how

@@ -39,12 +39,12 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
         print_error(message)
     if changed:
         raise typer.Exit(2)
-    known = {
+    file_names = {
         *(name.partition("/")[0] for name in (*facts.digests, *TABLES)),
         FILE,
         RUN_DB,
         "published",
     }
-    for name in sorted(path.name for path in run.iterdir() if path.name not in known):
+    for name in sorted(path.name for path in run.iterdir() if path.name not in file_names):
         print_message(f"{name}: not a file of the run")
     print_message(f"{run}: {plural(len(facts.digests), 'file is|files are')} as the run wrote them")

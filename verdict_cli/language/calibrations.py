@@ -229,8 +229,8 @@ def logit(p: float) -> float:
 
 def stairs(knots: Sequence[Sequence[float]], p: float) -> float:
     """The value at `p` of the line through the knots, constant beyond its ends."""
-    at = bisect.bisect_right(knots, p, key=lambda knot: knot[0])
-    if at == 0 or at == len(knots):
-        return float(knots[min(at, len(knots) - 1)][1])
-    (left, low), (right, high) = knots[at - 1], knots[at]
+    index = bisect.bisect_right(knots, p, key=lambda knot: knot[0])
+    if index == 0 or index == len(knots):
+        return float(knots[min(index, len(knots) - 1)][1])
+    (left, low), (right, high) = knots[index - 1], knots[index]
     return low + (high - low) * (p - left) / (right - left)

@@ -146,10 +146,10 @@ def _words_beside(message: Part, more: Part) -> str:
     return next((text for text in words if isinstance(text, str) and text), "")
 
 
-def role_name(written: str) -> str:
+def role_name(word: str) -> str:
     """The role of a chat API that is written in any case and under any API's name; a speaker's name as it is."""
-    role = written.strip().lower()
-    return _ROLES.get(role, role if role in CHAT_ROLES else written)
+    role = word.strip().lower()
+    return _ROLES.get(role, role if role in CHAT_ROLES else word)
 
 
 def _parts(
@@ -173,10 +173,10 @@ def _parts(
     if results and not parts and not calls:
         return
     texts = [part["text"] for part in parts if part.get("type") == "text"]
-    shown: Any = "\n".join(texts) if len(texts) == len(parts) else parts
+    message_content: Any = "\n".join(texts) if len(texts) == len(parts) else parts
     if calls and not parts:
-        shown = None
-    yield _message(head, shown, calls)
+        message_content = None
+    yield _message(head, message_content, calls)
 
 
 def _part(part: Any) -> MessageData:

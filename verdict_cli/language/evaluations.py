@@ -303,8 +303,8 @@ def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list
     issues += evaluator.problems(evaluation)
     for index, name in enumerate(evaluation.metrics or ()):
         if find_metric(name) is not None and name not in evaluator.metrics:
-            *others, last = (f"`{metric}`" for metric in evaluator.metrics)
-            hint = f"name {', '.join(others)} or {last}"
+            *head, last = (f"`{metric}`" for metric in evaluator.metrics)
+            hint = f"name {', '.join(head)} or {last}"
             issues.append(
                 Issue(f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint)
             )

@@ -225,8 +225,8 @@ def _meant(key: str, limit: float, ends: Ends) -> str:
     low, high = ends
     if ends == UNIT and 1 <= limit <= 100:
         points = "1 point is" if limit == 1 else f"{limit:g} points are"
-        written = points if key == "max_drop" else f"{limit:g}% is"
-        return f"{written} {limit / 100:g}"
+        limit_text = points if key == "max_drop" else f"{limit:g}% is"
+        return f"{limit_text} {limit / 100:g}"
     if key == "max_drop":
         return f"give a number below {high - low:g}"
     if limit == high:
@@ -246,12 +246,12 @@ def _run(gate: Gate) -> list[Issue]:
     return issues + _of_all_rows(gate, "fact of the whole run")
 
 
-def _of_all_rows(gate: Gate, what: str) -> list[Issue]:
+def _of_all_rows(gate: Gate, noun: str) -> list[Issue]:
     """The keys that choose or resample rows, which a value of all rows does not have."""
     return [
         Issue(
             key,
-            f"`{gate.metric}` is a {what}: `{key}` does not apply",
+            f"`{gate.metric}` is a {noun}: `{key}` does not apply",
             f"leave `{key}` out",
         )
         for key in ("confidence", "where", "baseline")

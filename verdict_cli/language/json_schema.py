@@ -155,13 +155,13 @@ def _conditions(kind: type[ConfigModel]) -> list[JsonSchema]:
     """What the keys of a class exclude and need, as KeyRule says it."""
     defaults = {field.alias or name: field.default for name, field in kind.model_fields.items()}
 
-    def given(key: str) -> JsonSchema:
+    def condition(key: str) -> JsonSchema:
         return {"required": [key], "properties": {key: {"not": _nothing(defaults[key])}}}
 
     def needed(
         key: str,
     ) -> JsonSchema:  # short, because there are many: only the program refuses a null here
-        return given(key) if defaults[key] is False else {"required": [key]}
+        return condition(key) if defaults[key] is False else {"required": [key]}
 
     excluded: dict[str, JsonSchema] = {}
     conditions: list[JsonSchema] = []
@@ -174,9 +174,12 @@ def _conditions(kind: type[ConfigModel]) -> list[JsonSchema]:
                 if len(rule.needs) > 1
                 else needed(*rule.needs)
             )
-            conditions.append({"if": given(rule.key), "then": choice} if rule.key else choice)
+            conditions.append({"if": condition(rule.key), "then": choice} if rule.key else choice)
     return [
-        *({"if": given(key), "then": {"properties": others}} for key, others in excluded.items()),
+        *(
+            {"if": condition(key), "then": {"properties": properties}}
+            for key, properties in excluded.items()
+        ),
         *conditions,
     ]
 

@@ -58,8 +58,8 @@ class Address(Struct, frozen=True):
     def display(self) -> str:
         """The address for messages: a value in its query may be a secret, except for a version."""
         names = (part.partition("=") for part in self.query.split("&") if part)
-        shown = "&".join(f"{name}={value if name in _SHOWN else '…'}" for name, _, value in names)
-        return replace(self, query=shown).url
+        query = "&".join(f"{name}={value if name in _SHOWN else '…'}" for name, _, value in names)
+        return replace(self, query=query).url
 
 
 @lru_cache(maxsize=1024)

@@ -151,24 +151,24 @@ class Namespace(Struct, eq=False, dict=True):
     def _check_names(self, steps: Sequence[Any], path: KeyPath) -> None:
         """Check the types and scales that steps name. Those of a block that is not used are checked here alone."""
         for index, step in enumerate(steps):
-            at = (*path, index)
+            step_path = (*path, index)
             if isinstance(step, Layer | Block):
                 key = "layer" if isinstance(step, Layer) else "block"
-                self._check_names(getattr(step, key), (*at, key))
+                self._check_names(getattr(step, key), (*step_path, key))
             elif isinstance(step, CustomStep):
-                self._type_or_problem(step.unit, (*at, "unit"))
+                self._type_or_problem(step.unit, (*step_path, "unit"))
             elif isinstance(step, LLMUnit) and isinstance(step.scale, str):
                 try:
                     self.scale_named(step.scale)
                 except UnknownNameError as error:
-                    self._unknown(error, (*at, "scale"))
+                    self._unknown(error, (*step_path, "scale"))
 
     def _unknown(self, error: UnknownNameError, path: KeyPath) -> None:
         self.problem(error.code, error.message, error.hint, error.path or path)
 
-    def _built_in(self, what: str, path: KeyPath) -> None:
+    def _built_in(self, subject: str, path: KeyPath) -> None:
         self.problem(
-            "name-used-twice", f"{what} is built in", "choose another name", path, key=True
+            "name-used-twice", f"{subject} is built in", "choose another name", path, key=True
         )
 
     def unused_problems(self) -> Iterator[Problem]:
@@ -229,12 +229,12 @@ class Namespace(Struct, eq=False, dict=True):
             self._unknown(error, path)
             return None
 
-    def _models(self, key: Any, path: KeyPath, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
+    def _models(self, key: Any, path: KeyPath, chain: tuple[str, ...] = ()) -> tuple[Model, ...]:
         """The models of a key; each of the file's own is resolved once. Raises UnknownNameError."""
         if isinstance(key, list | tuple):
             models: tuple[Model, ...] = ()
             for index, item in enumerate(key):
-                models += self._models(item, (*path, index), seen)
+                models += self._models(item, (*path, index), chain)
                 if len(models) > MOST_FALLBACK_MODELS:
                     message = (
                         f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
@@ -242,12 +242,12 @@ class Namespace(Struct, eq=False, dict=True):
                     raise UnknownNameError(message, "name fewer", "too-many-models", path)
             return models
         if isinstance(key, str) and key in self.spec.file.models:
-            if key in seen:
+            if key in chain:
                 message, hint = f"the model {key!r} names itself", "name a model of a provider"
                 raise UnknownNameError(message, hint, "model-cycle", path)
             if key not in self._presets:
                 self._presets[key] = self._models(
-                    self.spec.file.models[key], ("models", key), (*seen, key)
+                    self.spec.file.models[key], ("models", key), (*chain, key)
                 )
             return self._presets[key]
         model = Model(name=key) if isinstance(key, str) else key
@@ -259,10 +259,10 @@ class Namespace(Struct, eq=False, dict=True):
     def unit(self, step: UnitBase | CustomStep, path: KeyPath) -> UnitBase | None:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
-            written = self.code.get((*path, "class"))
-            if written is None:
+            declaration = self.code.get((*path, "class"))
+            if declaration is None:
                 return step
-            return self._unit_of_class(cast("UnitClass", written), step, path)
+            return self._unit_of_class(cast("UnitClass", declaration), step, path)
         merged = self._type_or_problem(step.unit, (*path, "unit"))
         if merged is None:
             return None
@@ -275,11 +275,13 @@ class Namespace(Struct, eq=False, dict=True):
         keys = {"name": snake(step.unit), **merged.keys, **own_keys, "unit": merged.base}
         return self._validated(merged, keys, path, to_document)
 
-    def _unit_of_class(self, written: UnitClass, step: UnitBase, path: KeyPath) -> UnitBase | None:
+    def _unit_of_class(
+        self, declaration: UnitClass, step: UnitBase, path: KeyPath
+    ) -> UnitBase | None:
         """A unit of Python code whose class decides more than its document."""
-        merged = MergedType(step.type_name, written.keys(step), {}, written.unit_class)
+        merged = MergedType(step.type_name, declaration.keys(step), {}, declaration.unit_class)
         return self._validated(
-            merged, merged.keys, path, lambda inside: (*path, *inside), written.unit
+            merged, merged.keys, path, lambda inside: (*path, *inside), declaration.unit
         )
 
     def _validated(

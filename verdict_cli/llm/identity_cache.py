@@ -19,13 +19,17 @@ class IdentityCache(Generic[T]):
         self._entries: dict[Hashable, tuple[T, tuple[object, ...]]] = {}
 
     def get(
-        self, objects: tuple[object, ...], rest: Hashable, make: Callable[..., T], *given: Any
+        self,
+        objects: tuple[object, ...],
+        key_part: Hashable,
+        make: Callable[..., T],
+        *arguments: Any,
     ) -> T:
-        """The value of the objects and ``rest``, which is compared as usual; ``make(*given)`` gives it at the first call."""
-        key = (*map(id, objects), rest)
+        """The value of the objects and ``key_part``, which is compared as usual; ``make(*arguments)`` gives it at the first call."""
+        key = (*map(id, objects), key_part)
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= _MAX_ENTRIES:
                 self._entries.clear()
-            entry = self._entries[key] = make(*given), objects
+            entry = self._entries[key] = make(*arguments), objects
         return entry[0]

@@ -223,9 +223,9 @@ def is_decision_model(model: Model) -> bool:
 
 @lru_cache(maxsize=1024)
 def _decision_family(name: str, api_base: str | None) -> Family | None:
-    named = next((entry for form, entry in _DECISION_FAMILIES if form.match(name)), None)
-    if named is not None or not api_base:
-        return named
+    family = next((entry for form, entry in _DECISION_FAMILIES if form.match(name)), None)
+    if family is not None or not api_base:
+        return family
     path = api_base.partition("?")[0].rstrip("/")
     route = next((route for route in _DECISION_ROUTES if path.endswith(route)), None)
     if route is None:
@@ -285,8 +285,8 @@ def host_called(model: Model, environ: Mapping[str, str]) -> str | None:
 def provider_of(name: str) -> str:
     """litellm's name of a model's provider; the model's own name where only litellm knows the provider."""
     prefix, slash, _ = name.partition("/")
-    known = (provider for provider, form in _PROVIDERS if re.match(form, name))
-    return prefix if slash else next(known, name)
+    providers = (provider for provider, form in _PROVIDERS if re.match(form, name))
+    return prefix if slash else next(providers, name)
 
 
 def litellm_address(model: Model) -> str | None:

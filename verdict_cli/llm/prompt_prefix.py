@@ -76,7 +76,7 @@ class PromptPrefixes:
         kind = self._kinds.get((request.model, request.json_schema), None, _kind, request)
         if kind is None or most < kind.least:
             return []
-        text = written(request.messages)
+        text = message_bytes(request.messages)
         if len(text) < kind.least:
             return []
         digest = sha256(kind.seed)
@@ -89,12 +89,12 @@ class PromptPrefixes:
         return prefixes
 
 
-def written(messages: Sequence[Message]) -> bytes:
+def message_bytes(messages: Sequence[Message]) -> bytes:
     """The messages as one text, with a digest of each image."""
     parts = []
     for message in messages:
         parts.append(f"\0{message.role}\0{message.content}")
-        parts += [f"\1{at}:{_digest(url.encode()).hex()}" for at, url in message.images]
+        parts += [f"\1{position}:{_digest(url.encode()).hex()}" for position, url in message.images]
     return "".join(parts).encode(errors="surrogatepass")
 
 

@@ -119,8 +119,8 @@ class RowSteps:
             _check_per_call(step, nodes[group.head])
         if groups:
             nodes = tuple(_finished(node, nodes, steps) for node in nodes)
-        shown = [_shown_in_entries(number, groups, nodes) for number in range(len(groups))]
-        return nodes, tuple(map(_with_shown_paths, groups, shown)), conditions
+        entry_paths = [_shown_in_entries(number, groups, nodes) for number in range(len(groups))]
+        return nodes, tuple(map(_with_shown_paths, groups, entry_paths)), conditions
 
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
@@ -195,14 +195,14 @@ def _shown_in_entries(
 ) -> set[ExpressionPath]:
     """The paths into an entry that the prompt of a unit that runs for every entry shows."""
     group = groups[number]
-    shown = set()
+    entry_paths = set()
     for node in nodes:
         is_certain = node.groups[-1:] == (number,) and not node.checked and not group.checked
         if is_certain and isinstance(node.work, LLMNode):
             prompt = node.work.prompt
             slots = prompt.slots if isinstance(prompt, PlaceholderPrompt) else ()
-            shown |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
-    return shown
+            entry_paths |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
+    return entry_paths
 
 
 def _with_shown_paths(group: EachGroup, paths: set[ExpressionPath]) -> EachGroup:
@@ -333,15 +333,16 @@ class _Build:
             self.names, instances, nodes, output_nodes, early, groups, conditions
         )
         # Tags and marks come after the fingerprints: they are made from all prompts, and change none of what is asked.
-        asked = tuple(sorted(used.column for used in self.columns.values() if used.asked))
-        nodes = with_marks(with_row_tags(nodes, None if self.whole_row else asked), early)
-        shown = {column for node in nodes for column in _shown_columns(node)}
+        request_columns = tuple(sorted(used.column for used in self.columns.values() if used.asked))
+        nodes = with_marks(with_row_tags(nodes, None if self.whole_row else request_columns), early)
+        prompt_columns = {column for node in nodes for column in _shown_columns(node)}
         plan = Plan(
             name=self.spec.file.name,
             nodes=nodes,
             outputs=output_nodes,
             columns=tuple(
-                replace(used, is_shown=used.column in shown) for used in self.columns.values()
+                replace(used, is_shown=used.column in prompt_columns)
+                for used in self.columns.values()
             ),
             row_types=types,
             where=where,
@@ -498,8 +499,8 @@ class _Build:
                 unused.setdefault(key, []).append(node)
         for copies in unused.values():
             more = ", …" if len(copies) > 4 else ""
-            named = ", ".join(repr(node.id) for node in copies[:4]) + more
-            message = f"the output of {named} is never used"
+            ids = ", ".join(repr(node.id) for node in copies[:4]) + more
+            message = f"the output of {ids} is never used"
             hint = "name it in a later prompt, or take the unit out"
             instances[copies[0].index].place.warn(message, hint, code="unused")
 
@@ -546,13 +547,13 @@ def _warn_shown_labels(
 
 def _warn_same_prompts(nodes: Sequence[Node], instances: Sequence[UnitInstance]) -> None:
     """Warn where no prompt shows anything of the row."""
-    asked = [node for node in nodes if isinstance(node.work, LLMNode) and not node.pinned]
-    if asked and not rows_shown(nodes):
+    llm_nodes = [node for node in nodes if isinstance(node.work, LLMNode) and not node.pinned]
+    if llm_nodes and not rows_shown(nodes):
         message = (
             "no prompt of the pipeline shows anything of the row: all rows get the same prompt"
         )
         hint = "show a column with {source.NAME}"
-        instances[asked[0].index].place.warn(message, hint, "prompt", code="same-prompt")
+        instances[llm_nodes[0].index].place.warn(message, hint, "prompt", code="same-prompt")
 
 
 def load_plan(

@@ -119,9 +119,9 @@ def _texts(evaluation: Evaluation) -> Iterator[tuple[ExpressionPath, str | None]
     for key in ("by", "options"):
         for index, text in enumerate(getattr(evaluation, key) or ()):
             yield (key, index), text
-    own = evaluator_of(evaluation)
-    if own is not None:
-        yield from own[1].expressions(evaluation)
+    evaluator = evaluator_of(evaluation)
+    if evaluator is not None:
+        yield from evaluator[1].expressions(evaluation)
 
 
 def _panel(
@@ -315,12 +315,12 @@ def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
         paths = compile_expression(target).paths if target is not None else ()
     except ExpressionError:
         return []
-    known = ("output", "nodes", "human", "index")
+    roots = ("output", "nodes", "human", "index")
     return [
         path
         for path in dict.fromkeys(paths)
         if (path[0] == "source" and len(path) > 1)
-        or (is_of_entries and path[0] not in ("source", *known))
+        or (is_of_entries and path[0] not in ("source", *roots))
     ]
 
 

@@ -215,8 +215,8 @@ def _compile_work(context: CompileContext, scale: Scale | None) -> CompiledUnit 
 
 def _rules(context: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:
     rules = (
-        context.expression(text, _ROOTS, scope, "validate", at)
-        for at, text in enumerate(context.instance.unit.rules)
+        context.expression(text, _ROOTS, scope, "validate", index)
+        for index, text in enumerate(context.instance.unit.rules)
     )
     code = code_at(context, "validate")
     functions = () if code is None else (compile_python_unit(code, scope),)
@@ -241,24 +241,22 @@ def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
     unit = context.instance.unit
     if unit.output is None:
         return output
-    kept: Fields = {}
+    fields: Fields = {}
     for name, kind in context.fields(unit.output, "output").items():
-        given = output.kind_of(name)
-        if given is None and name in (unit.propagation or {}):
+        output_kind = output.kind_of(name)
+        if output_kind is None and name in (unit.propagation or {}):
             continue
-        if given is None:
+        if output_kind is None:
             hint = f"it gives {', '.join(output.fields)}; `propagate` makes new fields"
             context.problem(
                 "unknown-field", f"the unit gives no {name!r}", hint, "output", name, key=True
             )
-        elif not fits(given, kind):
-            message = (
-                f"{name!r} is to be {kind.type_name()}, but the unit gives {given.type_name()}"
-            )
+        elif not fits(output_kind, kind):
+            message = f"{name!r} is to be {kind.type_name()}, but the unit gives {output_kind.type_name()}"
             context.problem("wrong-type", message, "declare the type that is given", "output", name)
         else:
-            kept[name] = kind
-    return RecordType(kept) if kept else output
+            fields[name] = kind
+    return RecordType(fields) if fields else output
 
 
 def compile_input(context: CompileContext) -> tuple[Cast, ...]:
@@ -338,10 +336,10 @@ def _path_cast(scope: NodeScope, name: str, text: str, kind: FieldType | None) -
     return Cast(name, kind or expression.type, expression.path)
 
 
-def _check_fit(name: str, kind: FieldType, given: FieldType, source: str, hint: str) -> None:
+def _check_fit(name: str, kind: FieldType, value_kind: FieldType, source: str, hint: str) -> None:
     """ExpressionError where what is given is of another type than the field."""
-    if not fits(given, kind):
-        message = f"the input field {name!r} is to be {kind.type_name()}, but {source} {given.type_name()}"
+    if not fits(value_kind, kind):
+        message = f"the input field {name!r} is to be {kind.type_name()}, but {source} {value_kind.type_name()}"
         raise ExpressionError(message, hint)
 
 
@@ -354,28 +352,30 @@ def _cast(context: CompileContext, name: str, kind: FieldType, default: Any) -> 
     """
     scope = context.scope
     upstream = scope.parent_units()
-    named = [unit for unit in upstream if unit.output.kind_of(name) is not None]
-    if len(named) > 1:
+    givers = [unit for unit in upstream if unit.output.kind_of(name) is not None]
+    if len(givers) > 1:
         raise ExpressionError(
-            f"the input field {name!r} is in several outputs: {', '.join(unit.id for unit in named)}",
+            f"the input field {name!r} is in several outputs: {', '.join(unit.id for unit in givers)}",
             f"say which: `input: {{{name}: 'previous.NAME[0].{name}'}}`, or pool them first",
         )
-    if named:
-        unit = named[0]
-        given = scope.seen(unit).kind_of(name) or UnknownType()
+    if givers:
+        unit = givers[0]
+        field_kind = scope.seen(unit).kind_of(name) or UnknownType()
         hint = "declare the type that is given, or convert it with `propagate`"
-        _check_fit(name, kind, given, f"{unit.id} gives", hint)
+        _check_fit(name, kind, field_kind, f"{unit.id} gives", hint)
         path = scope.at(unit, (name,)).paths[0]
         if unit.output.unknown and default is not UNSET:
             return Cast(name, kind, path, optional=True, default=default)
         return Cast(name, kind, path)
     fields = [
-        (unit, field, given)
+        (unit, field, field_type)
         for unit in upstream
-        for field, given in scope.seen(unit).fields.items()
+        for field, field_type in scope.seen(unit).fields.items()
     ]
-    same = [(unit, field) for unit, field, given in fields if given == kind]
-    same = same or [(unit, field) for unit, field, given in fields if plain_type(given) == kind]
+    same = [(unit, field) for unit, field, field_type in fields if field_type == kind]
+    same = same or [
+        (unit, field) for unit, field, field_type in fields if plain_type(field_type) == kind
+    ]
     if not upstream or (not same and default is not UNSET):
         return _column(context, name, kind, default)
     if len(same) != 1:
@@ -399,8 +399,8 @@ def _column(context: CompileContext, name: str, kind: FieldType, default: Any) -
     scope = context.scope
     hint = "declare the type that `dataset.schema` gives"
     if default is UNSET:
-        given = scope.resolve(("source", name)).type
-        _check_fit(name, kind, given, "the column is", hint)
+        column_kind = scope.resolve(("source", name)).type
+        _check_fit(name, kind, column_kind, "the column is", hint)
         return Cast(name, kind, ("source", name))
     if context.instance.pinned:
         return Cast(name, kind, None, default=default)
@@ -570,9 +570,9 @@ def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:
     """The extractor with the content of its calibration files; None, and reported, for an invalid file."""
     read: dict[str, Any] = {}
     for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
-        named = getattr(chosen, key, None)
-        if isinstance(named, CalibrationFile | Fitted):
-            read[key] = context.fitted(named, FITTED[kind], "extract", key)
+        reference = getattr(chosen, key, None)
+        if isinstance(reference, CalibrationFile | Fitted):
+            read[key] = context.fitted(reference, FITTED[kind], "extract", key)
     return None if None in read.values() else chosen.model_copy(update=read)
 
 
@@ -762,8 +762,10 @@ def _note_used(
         return
     paths = [path for expression in expressions.values() for path in expression.paths]
     used = {*columns, *(str(path[1]) for path in paths if len(path) > 1)}
-    kept = [{name: row[name] for name in row if name in used} for row in rows[:MOST_EXAMPLES]]
-    context.place.names.examples[key.file, "kept"] = kept
+    example_rows = [
+        {name: row[name] for name in row if name in used} for row in rows[:MOST_EXAMPLES]
+    ]
+    context.place.names.examples[key.file, "kept"] = example_rows
 
 
 def _example(

@@ -83,9 +83,11 @@ class CompileContext(Struct):
         compiled = {
             name: self.expression(text, roots, scope, key, name) for name, text in texts.items()
         }
-        valid = tuple((name, each) for name, each in compiled.items() if each is not None)
+        valid = tuple(
+            (name, expression) for name, expression in compiled.items() if expression is not None
+        )
         kinds: Fields = dict.fromkeys(texts, UnknownType())
-        kinds |= {name: each.type for name, each in valid}
+        kinds |= {name: expression.type for name, expression in valid}
         return OutputFields(valid), RecordType(kinds)
 
     def fitted(self, key: Any, kind: type[Compiled], *keys: str | int) -> Compiled | None:
@@ -111,8 +113,8 @@ class CompileContext(Struct):
             return None
         if not names.check_scale(scale, place.path):
             return None
-        told = unit.scale_instructions and unit.scaled_field() is not None
-        for warning in (scale.warning(), scale.label_warning() if told else None):
+        is_in_prompt = unit.scale_instructions and unit.scaled_field() is not None
+        for warning in (scale.warning(), scale.label_warning() if is_in_prompt else None):
             if warning is not None:
                 key, message, hint = warning
                 place.warn(message, hint, *([] if isinstance(unit.scale, str) else [key]))
@@ -230,7 +232,7 @@ class PythonCall(Struct, frozen=True):
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         scope = self.scope.at_row(values["previous"])
-        given = {
+        arguments = {
             name: _ResolvedRoot(
                 name,
                 values,
@@ -242,7 +244,7 @@ class PythonCall(Struct, frozen=True):
             for name in self.code.parameters
         }
         try:
-            return self.code(given)
+            return self.code(arguments)
         except (RowError, ReplyError):
             raise
         except Exception as fault:
@@ -257,17 +259,17 @@ class OutputCall(PythonCall, frozen=True):
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The output. RowError for anything but a mapping with the expected fields."""
         try:
-            given = super().__call__(values)
+            result = super().__call__(values)
         except ReplyError as error:
             raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
-        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+        if not isinstance(result, dict) or not all(isinstance(name, str) for name in result):
             raise RowError(
-                f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields"
+                f"{self.code.name} gave {result!r:.80}, expected a Schema or a mapping of fields"
             )
         try:
-            return self.output_fields.read(given)
+            return self.output_fields.read(result)
         except ReplyError as error:
-            raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
+            raise RowError(f"{self.code.name} gave {result!r:.80}: {error.message}") from None
 
 
 class _ResolvedRoot(Mapping[str, Any]):
@@ -280,11 +282,11 @@ class _ResolvedRoot(Mapping[str, Any]):
 
     def __getitem__(self, word: str) -> Any:
         try:
-            meant = self.scope.resolve((self.root, word))
+            target = self.scope.resolve((self.root, word))
         except ExpressionError as error:
             raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
-        resolved = [follow(path, self.values_) for path in meant.paths]
-        return resolved if meant.many else resolved[0]
+        resolved = [follow(path, self.values_) for path in target.paths]
+        return resolved if target.many else resolved[0]
 
     def __contains__(self, word: object) -> bool:
         return word in self.words

@@ -49,14 +49,14 @@ def compile_state_prompt(
     """The unit's prompt, split into instructions and state."""
     resolve = context.scope.resolve
     entries = [name for name in context.scope.entries if name != "index"]
-    written, is_jinja = text or ("", False)
-    if is_jinja and not MARKER.search(written):
+    template, is_jinja = text or ("", False)
+    if is_jinja and not MARKER.search(template):
         hint = "begin it with a line `@system` and the question; the rest is the state"
         context.problem(
             "bad-prompt", "a `jinja` prompt does not say what the question is", hint, "prompt"
         )
-    if unit.letters() and not is_jinja and "@system" not in written:
-        framed = unit.frame_fields(written)
+    if unit.letters() and not is_jinja and "@system" not in template:
+        framed = unit.frame_fields(template)
         prompt = compile_prompt(
             framed,
             resolve,

@@ -143,12 +143,14 @@ def _fields(
     context: CompileContext, unit: Pool, parents: Sequence[Upstream]
 ) -> tuple[str, ...] | None:
     """The names of the pooled fields; None, and reported, when a parent lacks one."""
-    named = unit.field_names()
-    if named is not None:
+    field_names = unit.field_names()
+    if field_names is not None:
         key = "field" if unit.field is not None else "fields"
         fits = partial(_may_be_pooled, unit)
-        found = _find_fields(context, named, parents, fits, " and has no number", _WAYS_OUT, key)
-        return named if found else None
+        has_fields = _find_fields(
+            context, field_names, parents, fits, " and has no number", _WAYS_OUT, key
+        )
+        return field_names if has_fields else None
     common = _common_fields(context, parents)
     if common is None:
         return None
@@ -168,8 +170,8 @@ def _common_fields(context: CompileContext, parents: Sequence[Upstream]) -> list
     """The fields that every parent gives; None, and reported, where those of one are not known."""
     if not fields_are_known(context, parents):
         return None
-    first, *others = [parent.output.fields for parent in parents]
-    return [name for name in first if all(name in fields for fields in others)]
+    first, *more_fields = [parent.output.fields for parent in parents]
+    return [name for name in first if all(name in fields for fields in more_fields)]
 
 
 def _find_fields(
@@ -185,8 +187,8 @@ def _find_fields(
     for name, parent in product(names, parents):
         kind = parent.output.kind_of(name)
         if kind is None:
-            given = f"it gives {', '.join(parent.output.fields)}"
-            context.problem("unknown-field", f"{parent.id} gives no {name!r}", given, key)
+            field_list = f"it gives {', '.join(parent.output.fields)}"
+            context.problem("unknown-field", f"{parent.id} gives no {name!r}", field_list, key)
             return False
         if not fits(kind):
             message = f"{parent.id}.{name} is of type {kind.type_name()}{lack}"
@@ -323,11 +325,9 @@ def _compile_rubric_pool(
         return None
     kinds = _kinds(name, parents)
     number = _number(unit, kinds[0])
-    other = next((kind for kind in kinds if _number(unit, kind) != number), None)
-    if other is not None:
-        message = (
-            f"{name!r} is of type {kinds[0].type_name()} here and of type {other.type_name()} there"
-        )
+    other_kind = next((kind for kind in kinds if _number(unit, kind) != number), None)
+    if other_kind is not None:
+        message = f"{name!r} is of type {kinds[0].type_name()} here and of type {other_kind.type_name()} there"
         context.problem("bad-field", message, "give all criteria one scale", "field")
         return None
     pooled = RecordType({name: kinds[0]})
@@ -341,10 +341,10 @@ def _met_field(
     """The field that says whether a criterion is met; None, and reported, where none or several could."""
     if unit.field is not None:
         lack = ", not a boolean or from 0 to 1"
-        found = _find_fields(
+        has_field = _find_fields(
             context, [unit.field], parents, _may_be_share, lack, _SHARE_HINT, "field"
         )
-        return unit.field if found else None
+        return unit.field if has_field else None
     common = _common_fields(context, parents)
     if common is None:
         return None

@@ -170,11 +170,11 @@ def _stops(
 
 def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ...]:
     """What an item asks of which models: the same for exchangeable items."""
-    asked: list[object] = []
+    parts: list[object] = []
     for node in (_node(nodes, index) for index in item):
         models = node.work.models if isinstance(node.work, LLMNode) else ()
-        asked.append((node.name, tuple(model.name for model in models)))
-    return tuple(asked)
+        parts.append((node.name, tuple(model.name for model in models)))
+    return tuple(parts)
 
 
 def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:

@@ -111,9 +111,9 @@ def _check_entry_name(unit: RowKeys, place: Place, outer: Sequence[RowStep]) -> 
     is_outer = name in [step.keys.entry_name or ENTRY for step in outer]
     if name not in ENTRY_RESERVED and not is_outer:
         return
-    taken = "is the name of an entry around this one" if is_outer else "has a meaning of its own"
+    reason = "is the name of an entry around this one" if is_outer else "has a meaning of its own"
     key = "each" if unit.entry_name is None else "as"
-    place.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", key)
+    place.problem("bad-each", f"`{name}` {reason}", "choose another name: `as: claim`", key)
 
 
 MOST_UNITS_IN_PLAN = 10_000

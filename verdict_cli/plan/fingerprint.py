@@ -95,7 +95,7 @@ def _rarer_parts(instance: UnitInstance, node: Node, groups: Sequence[EachGroup]
     """What counts of a node that few units have."""
     parts: list[Any] = []
     if node.calibrations:
-        parts.append([[at, counted_fields(fitted)] for at, fitted in node.calibrations])
+        parts.append([[place, counted_fields(fitted)] for place, fitted in node.calibrations])
     if isinstance(node.work, LLMNode) and node.work.examples is not None:
         parts.append(["examples", node.work.examples.content()])
     if node.escalation is not None:
@@ -116,16 +116,16 @@ def digest_json(value: Any, size: int) -> str:
 def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
     """The unit's keys, those that names or the layout of a prompt could spell otherwise by what they mean."""
     unit, place = instance.unit, instance.place
-    known = counted_fields(unit, digest) | {"unit": unit.type_name}
+    content = counted_fields(unit, digest) | {"unit": unit.type_name}
     for key in ("response", "output"):
         declared = getattr(unit, key, None)
         if declared:
-            known[key] = repr(record(declared, place.names.scale_named))
+            content[key] = repr(record(declared, place.names.scale_named))
     if unit.input:
-        known["input"] = _input_keys(unit.input, place.names)
+        content["input"] = _input_keys(unit.input, place.names)
     if instance.delimited:
-        known["delimit"] = True
-    return known | (_llm_keys(unit, place) if isinstance(unit, LLMUnit) else {})
+        content["delimit"] = True
+    return content | (_llm_keys(unit, place) if isinstance(unit, LLMUnit) else {})
 
 
 def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
@@ -139,8 +139,8 @@ def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
         for name, key in declared.items()
         if name not in paths
     }
-    known = repr(record(types, names.scale_named))
-    return [known, paths, defaults] if paths or defaults else known
+    type_text = repr(record(types, names.scale_named))
+    return [type_text, paths, defaults] if paths or defaults else type_text
 
 
 def _llm_keys(unit: LLMUnit, place: Place) -> dict[str, Any]:

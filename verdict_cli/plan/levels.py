@@ -202,17 +202,17 @@ def spread_outputs(
     parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()
 ) -> list[Given]:
     """The outputs in order."""
-    given: list[Given] = []
+    assignments: list[Given] = []
     for part in parts:
         if isinstance(part, int):
-            given.append(Given(part, within, outputs(part)))
+            assignments.append(Given(part, within, outputs(part)))
             continue
         units, inside = part
         lists = {unit: outputs(unit) for unit in units}
         if inside == units:  # nothing deeper, as nearly always
             at_all = [(unit, entries) for unit, entries in lists.items() if entries is not None]
             count = max((len(entries) for _, entries in at_all), default=0)
-            given += [
+            assignments += [
                 Given(unit, (*within, entry), entries[entry])
                 for entry in range(count)
                 for unit, entries in at_all
@@ -221,11 +221,11 @@ def spread_outputs(
         for entry in range(
             max((len(entries) for entries in lists.values() if entries is not None), default=0)
         ):
-            at = {
+            entry_outputs = {
                 unit: None if entries is None else entries[entry] for unit, entries in lists.items()
             }
-            given += spread_outputs(inside, at.__getitem__, (*within, entry))
-    return given
+            assignments += spread_outputs(inside, entry_outputs.__getitem__, (*within, entry))
+    return assignments
 
 
 def listed(output: RecordType, depth: int) -> RecordType:

@@ -94,11 +94,11 @@ class Citations(Struct, frozen=True):
     def check(self, response: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Raise ReplyError for a citation of a turn or an entry that does not exist, RowError where the expression gives
         neither a conversation nor a list of texts."""
-        what, numbers = self._numbers(self.cited(values))
+        noun, numbers = self._numbers(self.cited(values))
         unknown = [number for number in _cited(response) if number not in numbers]
         if unknown:
-            owner = "conversation" if what == "turns" else "list"
-            has = f"{what} {numbers[0]} to {numbers[-1]}" if numbers else f"no {what}"
+            owner = "conversation" if noun == "turns" else "list"
+            has = f"{noun} {numbers[0]} to {numbers[-1]}" if numbers else f"no {noun}"
             raise ReplyError(
                 f"the explanation cites [{unknown[0]}], but the {owner} has {has}", kind="invalid"
             )
@@ -178,9 +178,9 @@ class LLMNode(Struct, frozen=True, dict=True):
                 if scale.is_shuffled()
                 else scale.sentence(field)
             )
-        told = f"{sentence} {self.reading.instruction}".rstrip()
+        sentences = f"{sentence} {self.reading.instruction}".rstrip()
         described = scale.described()
-        return f"{described}\n{told}" if described else told
+        return f"{described}\n{sentences}" if described else sentences
 
 
 class MapNode(Struct, frozen=True):

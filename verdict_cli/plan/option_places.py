@@ -19,37 +19,39 @@ def check_option_places(node: Node, place: Place, nodes: Sequence[Node | None]) 
     message = _kept_place(node, work, nodes) or _hidden_option(work)
     if message is None:
         return
-    shown = [f"{{input.{letter}}}" for letter in work.letters]
+    placeholders = [f"{{input.{letter}}}" for letter in work.letters]
     if isinstance(work.unit.prompt_key, JinjaPrompt):
-        shown = [f"{{{placeholder}}}" for placeholder in shown]
-    *others, last = (f"`{placeholder}`" for placeholder in shown)
-    hint = f"write {', '.join(others)} and {last} where the options are shown"
+        placeholders = [f"{{{placeholder}}}" for placeholder in placeholders]
+    *head, last = (f"`{placeholder}`" for placeholder in placeholders)
+    hint = f"write {', '.join(head)} and {last} where the options are shown"
     place.problem("option-keeps-place", message, hint, "prompt")
 
 
 def _kept_place(node: Node, work: LLMNode, nodes: Sequence[Node | None]) -> str | None:
     """What is wrong with a prompt that shows an option by a path of its own."""
-    named = [path for _, option in work.options for path in option.paths]
-    named += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
-    options = set(_origins(named, nodes))
+    option_paths = [path for _, option in work.options for path in option.paths]
+    option_paths += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
+    options = set(_origins(option_paths, nodes))
     fields: dict[ExpressionPath, ExpressionPath] = {
         ("input", cast.field): cast.path
         for cast in node.casts
         if cast.path and cast.field not in work.letters
     }
     for path in work.prompt.paths:
-        given = fields.get(path[:2]) or path
-        if _overlap(_origins([given], nodes), options):
-            shown = format_expression_path(path)
-            return f"the prompt shows `{shown}`, which keeps its place when the order changes"
+        field_path = fields.get(path[:2]) or path
+        if _overlap(_origins([field_path], nodes), options):
+            path_text = format_expression_path(path)
+            return f"the prompt shows `{path_text}`, which keeps its place when the order changes"
     return None
 
 
 def _hidden_option(work: LLMNode) -> str | None:
     """What is wrong with a prompt that does not show each option by its letter."""
-    shown = {path[1] if len(path) > 1 else "" for path in work.prompt.paths if path[0] == "input"}
-    hidden = [letter for letter in work.letters if letter not in shown]
-    if "" in shown or not hidden:
+    prompt_letters = {
+        path[1] if len(path) > 1 else "" for path in work.prompt.paths if path[0] == "input"
+    }
+    hidden = [letter for letter in work.letters if letter not in prompt_letters]
+    if "" in prompt_letters or not hidden:
         return None
     if len(hidden) == len(work.letters):
         return "the prompt shows no option, so every order asks the same"
@@ -71,12 +73,12 @@ def _origins(
 
 def _made_from(node: Node, field: ExpressionPath) -> Iterator[ExpressionPath]:
     """The paths of the expressions that make the texts of an output; of all of them where no field is named."""
-    made = node.propagate
-    if made is None and isinstance(node.work, MapNode):
-        made = node.work.map
-    if not isinstance(made, OutputFields):
+    mapping = node.propagate
+    if mapping is None and isinstance(node.work, MapNode):
+        mapping = node.work.map
+    if not isinstance(mapping, OutputFields):
         return
-    for name, expression in made.expressions:
+    for name, expression in mapping.expressions:
         if field in ((), (name,)) and not expression.type.numeric():
             yield from expression.paths
 

@@ -92,8 +92,8 @@ def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     _inline(resolved, ("weights",), names)
     examples = step.get("examples")
     if isinstance(examples, dict) and (examples.get("file"), "kept") in names.examples:
-        kept = {key: value for key, value in examples.items() if key != "file"}
-        resolved["examples"] = {**kept, "rows": names.examples[examples["file"], "kept"]}
+        settings = {key: value for key, value in examples.items() if key != "file"}
+        resolved["examples"] = {**settings, "rows": names.examples[examples["file"], "kept"]}
     for home, keys in (("extract", ("calibration", "weights")), ("escalate", ("when",))):
         if isinstance(step.get(home), dict):
             resolved[home] = dict(step[home])
@@ -103,13 +103,13 @@ def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
 
 def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
     for key in keys:
-        named = data.get(key)
+        reference = data.get(key)
         if (
-            isinstance(named, dict)
-            and isinstance(named.get("file"), str)
-            and named["file"] in names.calibrations
+            isinstance(reference, dict)
+            and isinstance(reference.get("file"), str)
+            and reference["file"] in names.calibrations
         ):
-            data[key] = names.calibrations[named["file"]]
+            data[key] = names.calibrations[reference["file"]]
 
 
 def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str, Any]:

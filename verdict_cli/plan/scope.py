@@ -39,12 +39,12 @@ from verdict_cli.regex import regex
 
 
 def type_at_path(
-    kind: FieldType, rest: ExpressionPath, where: str
+    kind: FieldType, tail: ExpressionPath, where: str
 ) -> tuple[ExpressionPath, FieldType]:
     """The rest of a path as it is followed at run time, and the type found there. ExpressionError when there is none."""
-    if not rest:
+    if not tail:
         return (), kind
-    part, more = rest[0], rest[1:]
+    part, more = tail[0], tail[1:]
     kind = without_null(kind)
     if isinstance(kind, RecordType):
         inner = kind.kind_of(part)
@@ -69,19 +69,19 @@ def type_at_path(
         return (part, *deeper), type_found
     if isinstance(kind, ScaleType | PlainType | TextListType | ListType):
         raise ExpressionError(f"{where} is of type {kind.type_name()} and has no part {part!r}", "")
-    return rest, UnknownType()
+    return tail, UnknownType()
 
 
 def resolved_below(
     base: ExpressionPath,
     kind: FieldType,
-    rest: ExpressionPath,
+    tail: ExpressionPath,
     where: str,
     *,
     trusted: bool = False,
 ) -> Resolved:
     """What a path below a value of this type means. ExpressionError where there is nothing."""
-    followed, type_found = type_at_path(kind, rest, where)
+    followed, type_found = type_at_path(kind, tail, where)
     return Resolved(((*base, *followed),), type_found, trusted=trusted)
 
 
@@ -141,18 +141,18 @@ class NodeScope(Struct):
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
         root = str(path[0])
-        own = {
+        resolvers = {
             "source": self._source,
             "previous": self._previous,
             "input": self._input,
             "outputs": self._outputs,
         }
-        if root in own:
-            return own[root](path)
-        known = self.entries.get(root) or self.fixed.get(root)
-        if known is None:
+        if root in resolvers:
+            return resolvers[root](path)
+        kind = self.entries.get(root) or self.fixed.get(root)
+        if kind is None:
             return Resolved((path,))
-        return resolved_below((root,), known, path[1:], root)
+        return resolved_below((root,), kind, path[1:], root)
 
     def seen(self, unit: Upstream) -> RecordType:
         """The unit's output as this node sees it: lists, where the unit is inside an `each` and the node is not."""
@@ -226,23 +226,23 @@ class NodeScope(Struct):
                     f"`previous` alone means one unit, here are {len(direct)}", self._known(direct)
                 )
             return self.at(direct[0], ())
-        word, rest = path[1], path[2:]
-        named = [unit for unit in direct if unit.name == word]
+        word, tail = path[1], path[2:]
+        units = [unit for unit in direct if unit.name == word]
         # A field comes before a unit of its name, but for a path that continues below a direct dependency of that name.
-        if not named or not rest:
+        if not units or not tail:
             self._check_certain(str(word), direct)
             fielded = [unit for unit in direct if unit.output.kind_of(word) is not None]
             if fielded:
                 return self._field(fielded, path[1:])
-        named = named or self._nearest(str(word))
-        if named:
-            return self._named(named, rest, path)
-        known = {name for unit in direct for name in unit.output.fields} | {
+        units = units or self._nearest(str(word))
+        if units:
+            return self._named(units, tail, path)
+        names = {name for unit in direct for name in unit.output.fields} | {
             unit.name for unit in self.upstream
         }
         raise ExpressionError(
             f"no unit before this one gives {word!r}",
-            nearest_spelling(str(word), known, most=0) or self._known(direct),
+            nearest_spelling(str(word), names, most=0) or self._known(direct),
         )
 
     def _check_certain(self, word: str, direct: Sequence[Upstream]) -> None:
@@ -254,44 +254,44 @@ class NodeScope(Struct):
         )
         if unit is None:
             return
-        others = [
-            other
-            for other in direct
-            if other is not unit and (other.output.kind_of(word) or other.name == word)
+        alternatives = [
+            candidate
+            for candidate in direct
+            if candidate is not unit and (candidate.output.kind_of(word) or candidate.name == word)
         ]
-        other = next(iter(others or self._nearest(word)), None)
-        if other is not None:
+        alternative = next(iter(alternatives or self._nearest(word)), None)
+        if alternative is not None:
             raise ExpressionError(
                 f"{word!r} may be a field of {unit.id}, whose fields are not known ({unit.output.unknown}), or mean "
-                f"{other.id}",
+                f"{alternative.id}",
                 SAY_FIELDS,
             )
 
-    def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
+    def _field(self, units: list[Upstream], tail: ExpressionPath) -> Resolved:
         if len(units) == 1:
-            return self.at(units[0], rest)
+            return self.at(units[0], tail)
         first, separator = units[0], " and " if len(units) == 2 else ", "
         place = "[0]" if first.id.endswith("]") else ""
         raise ExpressionError(
-            f"{len(units)} units give {rest[0]!r}: {separator.join(unit.id for unit in units)}",
-            f"say which: `previous.{first.name}{place}.{rest[0]}`, or pool them first",
+            f"{len(units)} units give {tail[0]!r}: {separator.join(unit.id for unit in units)}",
+            f"say which: `previous.{first.name}{place}.{tail[0]}`, or pool them first",
         )
 
-    def _named(self, units: list[Upstream], rest: ExpressionPath, path: ExpressionPath) -> Resolved:
-        if rest and isinstance(rest[0], int):
-            if not -len(units) <= rest[0] < len(units):
+    def _named(self, units: list[Upstream], tail: ExpressionPath, path: ExpressionPath) -> Resolved:
+        if tail and isinstance(tail[0], int):
+            if not -len(units) <= tail[0] < len(units):
                 raise ExpressionError(
                     f"there are {len(units)} units named {path[1]!r} before this one, numbered from 0",
                     f"use [0] to [{len(units) - 1}]",
                 )
-            return self.at(units[rest[0]], rest[1:])
+            return self.at(units[tail[0]], tail[1:])
         if len(units) == 1:
-            return self.at(units[0], rest)
-        if rest:
+            return self.at(units[0], tail)
+        if tail:
             ids = ", ".join(unit.id for unit in units)
             raise ExpressionError(
                 f"{len(units)} units are named {path[1]!r}: {ids}",
-                f"say which: `previous.{path[1]}[0].{rest[0]}`",
+                f"say which: `previous.{path[1]}[0].{tail[0]}`",
             )
         self.uses.units.update(unit.index for unit in units)
         self.uses.needs.update(unit.index for unit in units)
@@ -300,7 +300,7 @@ class NodeScope(Struct):
 
     def _nearest(self, name: str) -> list[Upstream]:
         """The ancestors of that name that are fewest links away, in order of definition."""
-        seen: set[int] = set(self.parents)
+        ancestors: set[int] = set(self.parents)
         ring = set(self.parents)
         while ring:
             matches = [
@@ -308,31 +308,31 @@ class NodeScope(Struct):
             ]
             if matches:
                 return matches
-            ring = {parent for index in ring for parent in self.upstream[index].parents} - seen
-            seen |= ring
+            ring = {parent for index in ring for parent in self.upstream[index].parents} - ancestors
+            ancestors |= ring
         return []
 
-    def at(self, unit: Upstream, rest: ExpressionPath) -> Resolved:
+    def at(self, unit: Upstream, tail: ExpressionPath) -> Resolved:
         """What a path below a unit's output means."""
         self.uses.units.add(unit.index)
         self.uses.needs.add(unit.index)
         base = ("previous", unit.id)
         if not self.depth(unit):
-            return resolved_below(base, unit.output, rest, unit.id, trusted=unit.pinned)
-        is_field = bool(rest) and not isinstance(rest[0], int)
+            return resolved_below(base, unit.output, tail, unit.id, trusted=unit.pinned)
+        is_field = bool(tail) and not isinstance(tail[0], int)
         if unit.output.unknown and is_field:
             message = (
                 f"{unit.id} is inside `each`, and its fields are not known: {unit.output.unknown}"
             )
             raise ExpressionError(message, SAY_FIELDS)
         if not is_field:
-            return resolved_below(base, self._whole(unit), rest, unit.id)
-        name = str(rest[0])
+            return resolved_below(base, self._whole(unit), tail, unit.id)
+        name = str(tail[0])
         if name not in unit.output.fields:
-            return resolved_below(base, unit.output, rest, unit.id)
+            return resolved_below(base, unit.output, tail, unit.id)
         lists = self.seen(unit).fields[name]
         where = f"{unit.id}.{name}"
-        return resolved_below(("previous", where), lists, rest[1:], where)
+        return resolved_below(("previous", where), lists, tail[1:], where)
 
     def _whole(self, unit: Upstream) -> FieldType:
         """The type of a unit's whole output; of a unit inside an `each`, of the list of its outputs."""
@@ -419,8 +419,8 @@ class ResultScope(Struct):
         node = next((node for node in self.nodes if node.id == unit), None)
         if node is None:
             copies = [node.id for node in self.nodes if node.name == unit]
-            known = [node.id for node in self.nodes if node.groups]
-            hint = f"say which: {', '.join(copies)}" if copies else nearest_spelling(unit, known)
+            ids = [node.id for node in self.nodes if node.groups]
+            hint = f"say which: {', '.join(copies)}" if copies else nearest_spelling(unit, ids)
             raise ExpressionError(f"there is no unit {unit!r}", hint)
         if not node.groups:
             hint = (
@@ -432,20 +432,20 @@ class ResultScope(Struct):
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
-        root, rest = str(path[0]), path[1:]
+        root, tail = str(path[0]), path[1:]
         if root in self.entries:
-            return resolved_below((root,), self.entries[root], rest, root)
+            return resolved_below((root,), self.entries[root], tail, root)
         if root == "output":
-            return resolved_below((root,), self._output(), rest, root)
-        if root == "nodes" and rest:
-            node = next((node for node in self.nodes if node.id == rest[0]), None)
+            return resolved_below((root,), self._output(), tail, root)
+        if root == "nodes" and tail:
+            node = next((node for node in self.nodes if node.id == tail[0]), None)
             if node is None:
-                hint = nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
-                raise ExpressionError(f"there is no unit {rest[0]!r}", hint)
+                hint = nearest_spelling(str(tail[0]), [node.id for node in self.nodes])
+                raise ExpressionError(f"there is no unit {tail[0]!r}", hint)
             self.used.add(node.index)
-            return resolved_below((root, node.id), node.result, rest[1:], node.id)
-        is_person = len(rest) == 2 and rest[0] == "labels"
-        is_human_field = len(rest) == 1 and rest[0] in HUMAN_FIELDS
+            return resolved_below((root, node.id), node.result, tail[1:], node.id)
+        is_person = len(tail) == 2 and tail[0] == "labels"
+        is_human_field = len(tail) == 1 and tail[0] in HUMAN_FIELDS
         if root == "human" and not is_person and not is_human_field:
             fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
             raise ExpressionError("`human` has no such field", f"write {fields}")
@@ -478,10 +478,10 @@ def expand_panel(evaluation: Evaluation, nodes: Sequence[Node]) -> Evaluation:
 
 def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
     """The expressions that `judge.score` abbreviates; empty where fewer than two units have the name."""
-    named = _NAMED.fullmatch(panel)
-    if named is None:
+    match = _NAMED.fullmatch(panel)
+    if match is None:
         return ()
-    name, field = named.groups()
+    name, field = match.groups()
     matching = [
         node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)
     ]

@@ -61,12 +61,12 @@ def with_marks(nodes: Sequence[Node], early: Sequence[EarlyStop]) -> tuple[Node,
     for prompts in alike.values():
         for prompt, askings in prompts.items():
             for asking in askings:
-                others = [
+                other_prompts = [
                     other
                     for other, units in prompts.items()
                     if any(unit.node.index not in unsure for unit in units if unit is not asking)
                 ]
-                ends = {_shared_end(prompt, other) for other in others}
+                ends = {_shared_end(prompt, other) for other in other_prompts}
                 cuts = _marks(asking, prompt, ends)
                 if cuts:
                     marked = structs.replace(asking.prompt, cuts=cuts)
@@ -124,9 +124,9 @@ def _prompt(asking: _Asking) -> _Prompt:
         for number, part in enumerate(parts):
             text = f"text {part}"
             if not isinstance(part, str):
-                meant = [_meant(asking.node, path) for path in part.paths]
-                shown = (meant, part.many, part.spec, part.image, part.delimited, part.filters)
-                text = f"slot {shown!r}"
+                targets = [_meant(asking.node, path) for path in part.paths]
+                traits = (targets, part.many, part.spec, part.image, part.delimited, part.filters)
+                text = f"slot {traits!r}"
             pieces.append(_Piece(section, number, text))
     return _Prompt(tuple(pieces), asking.work.fixed_suffix)
 

@@ -34,12 +34,14 @@ def locate_units(data: Mapping[str, Any]) -> list[UnitLocation]:
     customs = data.get("units") or {}
     locations = []
     for path, keys in _units(data):
-        own = dict(keys)
-        kind = own["unit"]
+        unit_keys = dict(keys)
+        kind = unit_keys["unit"]
         while kind in customs:
-            own = {**customs[kind], **own}
+            unit_keys = {**customs[kind], **unit_keys}
             kind = customs[kind]["base"]
-        locations.append(UnitLocation(path, str(own.get("name") or snake(keys["unit"])), kind, own))
+        locations.append(
+            UnitLocation(path, str(unit_keys.get("name") or snake(keys["unit"])), kind, unit_keys)
+        )
     return locations
 
 

@@ -81,8 +81,8 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        given = {key: unwrap_views(value) for key, value in head.items() if value is not None}
-        self._set(given, (), Path(), PathPolicy())
+        keys = {key: unwrap_views(value) for key, value in head.items() if value is not None}
+        self._set(keys, (), Path(), PathPolicy())
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(
@@ -299,9 +299,9 @@ class Pipeline:
         from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
         where, replies = optional_path("out", out), optional_path("replay", replay)
-        other = optional_path("reuse", reuse)
+        reuse_path = optional_path("reuse", reuse)
         options = DatasetRunOptions(
-            where, replies, concurrency, limit, seed, other, retry_failed, cache
+            where, replies, concurrency, limit, seed, reuse_path, retry_failed, cache
         )
         return run_dataset(self.plan(model), data, options)
 

@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from verdict_cli.errors import Problem
 from verdict_cli.language.expressions.paths import format_expression_path
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
-from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, PromptPrefixes, cacheable_minimum, written
+from verdict_cli.llm.prompt_prefix import (
+    TOKEN_BYTES,
+    PromptPrefixes,
+    cacheable_minimum,
+    message_bytes,
+)
 from verdict_cli.messages import Request
 from verdict_cli.plan.node import LLMNode, Node, Plan
 
@@ -114,7 +119,7 @@ def _is_long(request: Request, text: str) -> bool:
 
 
 def _text(request: Request) -> str:
-    return written(request.messages).decode(errors="surrogatepass")
+    return message_bytes(request.messages).decode(errors="surrogatepass")
 
 
 def _placeholder(node: Node, request: Request, text: str) -> str:

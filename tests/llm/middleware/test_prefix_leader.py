@@ -14,7 +14,7 @@ from virtual_time import run_in_virtual_time
 
 from verdict_cli.errors import Retryable
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
-from verdict_cli.llm.prompt_prefix import PromptPrefixes, cacheable_minimum, written
+from verdict_cli.llm.prompt_prefix import PromptPrefixes, cacheable_minimum, message_bytes
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -117,7 +117,7 @@ def test_every_call_is_made_once_and_hits_what_an_earlier_one_has_cached(
 def test_equal_prefixes_have_equal_digests_and_others_do_not(shared, first_text, second_text):
     base = shared * (1 + 5000 // len(shared))
     prefixes = [PromptPrefixes().of(request(base + text)) for text in (first_text, second_text)]
-    texts = [written(request(base + text).messages) for text in (first_text, second_text)]
+    texts = [message_bytes(request(base + text).messages) for text in (first_text, second_text)]
     for (end, digest), (_, other_digest) in zip(*prefixes, strict=False):
         assert (digest == other_digest) == (texts[0][:end] == texts[1][:end])
 

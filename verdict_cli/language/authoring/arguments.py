@@ -127,45 +127,47 @@ def prompt_key(prompt: str | Prompt) -> Any:
     return prompt.key if isinstance(prompt, Prompt) else Prompt.from_template(prompt).key
 
 
-def model_key(what: str, model: ModelLike, keys: Keys | None = None) -> Any:
-    """The model as a pipeline file writes it. UsageError names `what` and the key that is wrong."""
+def model_key(subject: str, model: ModelLike, keys: Keys | None = None) -> Any:
+    """The model as a pipeline file writes it. UsageError names `subject` and the key that is wrong."""
     if isinstance(model, str):
-        return _checked_model(what, {"name": model, **keys}) if keys else model
+        return _checked_model(subject, {"name": model, **keys}) if keys else model
     if keys:
         raise UsageError(
-            f"{what}: settings go with a single model's name, not with a {type(model).__name__}",
+            f"{subject}: settings go with a single model's name, not with a {type(model).__name__}",
             hint="put them into the mapping: `.via([{'name': 'gpt-4o', 'temperature': 0}, 'gpt-4o-mini'])`",
         )
     if isinstance(model, Mapping):
-        return _checked_model(what, dict(model))
+        return _checked_model(subject, dict(model))
     if isinstance(model, Sequence):
-        return [model_key(what, item) for item in model]
-    raise UsageError(f"{what}: a model is a name, a mapping or a list of these, not {model!r:.80}")
+        return [model_key(subject, item) for item in model]
+    raise UsageError(
+        f"{subject}: a model is a name, a mapping or a list of these, not {model!r:.80}"
+    )
 
 
-def _checked_model(what: str, keys: Keys) -> dict[str, Any]:
+def _checked_model(subject: str, keys: Keys) -> dict[str, Any]:
     if "api_key" in keys:
         raise UsageError(
-            f"{what}: a pipeline never contains an API key",
+            f"{subject}: a pipeline never contains an API key",
             hint="name the environment variable that holds it with `api_key_env`",
         )
-    check_keywords(what, keys, known_keys(Model))
+    check_keywords(subject, keys, known_keys(Model))
     try:
         Model.model_validate(dict(keys))
     except ValidationError as error:
-        raise first_error(what, error) from None
+        raise first_error(subject, error) from None
     return {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()
     }
 
 
-def path_argument(what: str, path: str | PathLike[str]) -> Path:
+def path_argument(subject: str, path: str | PathLike[str]) -> Path:
     """The path. UsageError for anything else."""
     if not isinstance(path, str | PathLike):
-        raise UsageError(f"{what} is a path, not {path!r:.80}")
+        raise UsageError(f"{subject} is a path, not {path!r:.80}")
     return Path(path)
 
 
-def optional_path(what: str, path: str | PathLike[str] | None) -> Path | None:
+def optional_path(subject: str, path: str | PathLike[str] | None) -> Path | None:
     """The path, None where none is given. UsageError for anything else."""
-    return None if path is None else path_argument(what, path)
+    return None if path is None else path_argument(subject, path)

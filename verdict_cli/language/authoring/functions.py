@@ -85,7 +85,7 @@ class PythonRule(Function):
 
 def function(
     function_object: AnyFunction,
-    what: str,
+    subject: str,
     names: Sequence[str],
     fields: RecordType | Keys | Sequence[str] | None = None,
     *,
@@ -98,14 +98,14 @@ def function(
     A first parameter of any other name takes the value named ``first``, where there is one.
     """
     if not callable(function_object):
-        raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
+        raise UsageError(f"{subject} takes a function, not {function_object!r:.80}")
     if inspect.iscoroutinefunction(function_object):
-        raise UsageError(f"{what} takes a plain function, this one is async")
+        raise UsageError(f"{subject} takes a plain function, this one is async")
     try:
         parameters = inspect.signature(function_object).parameters
     except (TypeError, ValueError):
         raise UsageError(
-            f"{what}: {function_object!r:.80} does not say which arguments it takes",
+            f"{subject}: {function_object!r:.80} does not say which arguments it takes",
             hint="wrap it in a lambda",
         ) from None
     own_name = _own_name(parameters, names, first)
@@ -114,21 +114,21 @@ def function(
         if parameter.kind is parameter.VAR_KEYWORD:
             values |= dict.fromkeys(names)
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
+            raise UsageError(f"{subject}: arguments are given by name, `{parameter}` takes none")
         elif parameter.name in names:
             values[parameter.name] = None
         elif parameter.name == own_name:
             values[first] = None
         elif parameter.default is parameter.empty:
-            check_keywords(f"the function of {what}", [parameter.name], names)
+            check_keywords(f"the function of {subject}", [parameter.name], names)
     text, traceable = source_text(function_object)
     return kind(
         function_object,
-        what,
+        subject,
         tuple(values),
         text,
         traceable,
-        _declared_fields(what, fields),
+        _declared_fields(subject, fields),
         argument_classes or {},
         {first: own_name} if own_name else {},
     )
@@ -226,18 +226,18 @@ def _is_plain(value: Any) -> bool:
 
 
 def _declared_fields(
-    what: str, fields: RecordType | Keys | Sequence[str] | None
+    subject: str, fields: RecordType | Keys | Sequence[str] | None
 ) -> RecordType | None:
     """The declared fields of what a function gives: types where they are given, else names alone."""
     if fields is None or isinstance(fields, RecordType):
         return fields
     if isinstance(fields, Mapping):
         return record_type(
-            {name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()}
+            {name: type_key(f"{subject}: {name}", kind) for name, kind in fields.items()}
         )
     if isinstance(fields, str) or not isinstance(fields, Sequence):
         raise UsageError(
-            f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}"
+            f"{subject}: `fields` is a list of names or a mapping of types, not {fields!r}"
         )
     return RecordType(dict.fromkeys(fields, UnknownType()))
 

@@ -40,12 +40,12 @@ class View(Mapping[str, Any]):
     def __getitem__(self, name: Any) -> Any:
         """The value of a key; a value of a scale may be given as it is or as it is written: `distribution["4"]`."""
         if name not in self._fields:
-            written = (
+            matches = (
                 key
                 for key in self._fields
                 if type(key) is not type(name) and _written(key) == _written(name)
             )
-            name = next(written, name)
+            name = next(matches, name)
         return to_view(self._fields[name])
 
     def __getattribute__(self, name: str) -> Any:
@@ -188,10 +188,10 @@ def scale_key(value: Any) -> dict[str, Any] | None:
     return value.key() if isinstance(value, Scale) else None
 
 
-def field_type_keys(what: str, fields: Keys) -> dict[str, Any]:
+def field_type_keys(subject: str, fields: Keys) -> dict[str, Any]:
     """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
     return {
-        name: kind if isinstance(kind, str | Mapping) else type_key(f"{what}.{name}", kind)
+        name: kind if isinstance(kind, str | Mapping) else type_key(f"{subject}.{name}", kind)
         for name, kind in fields.items()
     }
 
@@ -221,8 +221,8 @@ def _evaluated(cls: type[Any], annotation: Any) -> Any:
         return annotation
 
 
-def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:  # noqa: PLR0911 - a case for each kind of type
-    """A type as a pipeline file writes it, by the annotation of a field or a scale as its default. UsageError names `what` when
+def type_key(subject: str, annotation: Any, default: Any = _MISSING) -> Any:  # noqa: PLR0911 - a case for each kind of type
+    """A type as a pipeline file writes it, by the annotation of a field or a scale as its default. UsageError names `subject` when
     there is no such type."""
     for scale in (default, annotation):
         if (key := scale_key(scale)) is not None:
@@ -237,17 +237,17 @@ def type_key(what: str, annotation: Any, default: Any = _MISSING) -> Any:  # noq
         return annotation.declared()
     parts = get_args(annotation)
     if get_origin(annotation) is list:
-        return f"list[{type_text(type_key(what, parts[0]))}]"
+        return f"list[{type_text(type_key(subject, parts[0]))}]"
     if get_origin(annotation) in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
-        other = next(part for part in parts if part is not NoneType)
-        return f"{type_text(type_key(what, other))}?"
+        inner_type = next(part for part in parts if part is not NoneType)
+        return f"{type_text(type_key(subject, inner_type))}?"
     name = (
         annotation
         if isinstance(annotation, str)
         else getattr(annotation, "__name__", str(annotation))
     )
     raise UsageError(
-        f"{what}: {name!r} is no type of a field",
+        f"{subject}: {name!r} is no type of a field",
         hint="types are str, int, float, bool, list[…], … | None, Literal['a', 'b'], another Schema, and a scale as default: "
         "`winner: DiscreteScale = DiscreteScale(['A', 'B'])`",
     )

@@ -212,23 +212,23 @@ def chained_steps(step: Step) -> tuple[Step, ...]:
     return step.steps if isinstance(step, Block) and step._keys.keys() == {"block"} else (step,)
 
 
-def check_step(value: Any, what: str) -> Step:
-    """The value, when it is a step. UsageError begins with `what`."""
+def check_step(value: Any, opening: str) -> Step:
+    """The value, when it is a step. UsageError begins with `opening`."""
     if isinstance(value, type) and issubclass(value, Step):
-        raise UsageError(f"{what} units, not their class", hint=f"write `{value.__name__}()`")
+        raise UsageError(f"{opening} units, not their class", hint=f"write `{value.__name__}()`")
     if not isinstance(value, Step):
-        raise UsageError(f"{what} units, layers and blocks, not {value!r:.80}")
+        raise UsageError(f"{opening} units, layers and blocks, not {value!r:.80}")
     return value
 
 
-def check_steps(values: Any, what: str) -> tuple[Step, ...]:
-    """One step or several as a tuple. UsageError begins with `what`."""
+def check_steps(values: Any, opening: str) -> tuple[Step, ...]:
+    """One step or several as a tuple. UsageError begins with `opening`."""
     items = (
         [values] if isinstance(values, Step) or not isinstance(values, Sequence) else list(values)
     )
     if not items:
-        raise UsageError(f"{what} at least one unit, layer or block")
-    return tuple(check_step(value, what) for value in items)
+        raise UsageError(f"{opening} at least one unit, layer or block")
+    return tuple(check_step(value, opening) for value in items)
 
 
 def step_documents(

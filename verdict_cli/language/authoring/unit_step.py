@@ -102,7 +102,7 @@ class UnitStep(Step):
         returns a Schema or a mapping. It is called once with sample values when the pipeline is checked, which shows
         its fields; `fields` declares them where that cannot work.
         """
-        functions = {key: other for key, other in self._functions.items() if key != "propagate"}
+        functions = {key: hook for key, hook in self._functions.items() if key != "propagate"}
         keys: Mapping[str, str] | None = None
         if output is None or isinstance(output, Mapping):
             keys = {**(output or {}), **expressions}
@@ -283,16 +283,20 @@ class LLMUnitStep(UnitStep):
 
         Raises ValidationError for keys that the class does not accept.
         """
-        written = cls.written_class()
-        unit: Any = written.model_validate(keys)
+        keys_class = cls.written_class()
+        unit: Any = keys_class.model_validate(keys)
         attributes = (like or cls.default()).own_attributes()
         vars(unit).update(
-            {name: value for name, value in attributes.items() if name not in written.model_fields}
+            {
+                name: value
+                for name, value in attributes.items()
+                if name not in keys_class.model_fields
+            }
         )
         functions: FunctionsByPath = unit.bound_functions(path)
         if decides_more(cls):
             base = cls.language_class()
-            hooks = [hook for hook in HOOKS if getattr(written, hook) is not getattr(base, hook)]
+            hooks = [hook for hook in HOOKS if getattr(keys_class, hook) is not getattr(base, hook)]
             sources = [source_text(getattr(unit, hook)) for hook in hooks]
             text = "\n".join([cls.__name__, *(text for text, _ in sources)])
             traceable = all(is_known for _, is_known in sources)
@@ -324,20 +328,20 @@ class UnitClass(Function):
 
 
 def check_class_names(
-    steps: Iterable[Step], known: dict[str, type[UnitStep]] | None = None
+    steps: Iterable[Step], classes: dict[str, type[UnitStep]] | None = None
 ) -> None:
     """Raise UsageError where two classes, one of which is written in Python, give their units the same name: results and
     placeholders could not tell them from copies of one unit."""
-    known = {} if known is None else known
+    classes = {} if classes is None else classes
     for step in steps:
         if isinstance(step, Layer | Block):
-            check_class_names(step.items if isinstance(step, Layer) else step.steps, known)
+            check_class_names(step.items if isinstance(step, Layer) else step.steps, classes)
         elif isinstance(step, UnitStep):
             kind, name = type(step), step.node_name
-            other = known.setdefault(name, kind)
-            if other is not kind and (written_above(other) or written_above(kind)):
+            first = classes.setdefault(name, kind)
+            if first is not kind and (written_above(first) or written_above(kind)):
                 raise UsageError(
-                    f"the classes {other.__qualname__} and {kind.__qualname__} both give units the name {name!r}",
+                    f"the classes {first.__qualname__} and {kind.__qualname__} both give units the name {name!r}",
                     hint="give one of them another `_char`, or one of the units another `name`",
                 )
 

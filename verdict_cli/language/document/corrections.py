@@ -38,12 +38,12 @@ def correct_mistakes(document: Document, mistakes: Mapping[KeyPath, Problem]) ->
         parent, node = _parent(data, path), _parent_node(root, path)
         if parent is None or not path:
             continue
-        meant = _MEANT.search(problem.hint)
-        if problem.code == "unknown-key" and meant and meant[1] not in parent:
-            parent[meant[1]] = parent.pop(path[-1], None)
-            _rename(node, path[-1], meant[1])
-        elif problem.code != "unknown-key" and meant:
-            parent[path[-1]] = meant[1]
+        suggestion = _MEANT.search(problem.hint)
+        if problem.code == "unknown-key" and suggestion and suggestion[1] not in parent:
+            parent[suggestion[1]] = parent.pop(path[-1], None)
+            _rename(node, path[-1], suggestion[1])
+        elif problem.code != "unknown-key" and suggestion:
+            parent[path[-1]] = suggestion[1]
         elif problem.replacement is not None:
             parent[path[-1]] = problem.replacement
         elif isinstance(parent, dict):

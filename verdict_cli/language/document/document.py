@@ -108,11 +108,13 @@ class Composer:
         self._problem(code, message, hint, _position(mark))
         raise SpecError(self.problems)
 
-    def _problem(self, code: str, message: str, hint: str, at: Position) -> None:
+    def _problem(self, code: str, message: str, hint: str, position: Position) -> None:
         path = tuple(takewhile(lambda part: part is not None, self.path))
-        shown = format_path(path) if len(path) <= 20 else ""  # longer than anybody would read
+        path_text = format_path(path) if len(path) <= 20 else ""  # longer than anybody would read
         message = message.translate(self.back)
-        self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, shown))
+        self.problems.append(
+            Problem(code, message, hint, self.file, position.line, position.column, path_text)
+        )
 
     def _next(self) -> Any:
         return self.source.get_event()  # type: ignore[no-untyped-call]
@@ -156,14 +158,14 @@ class Composer:
 
     def _fill_mapping(self, node: ValueNode) -> None:
         while not self.source.check_event(events.MappingEndEvent):
-            at = _position(self.source.peek_event().start_mark)  # type: ignore[no-untyped-call]
-            key = self.path[-1] = self._key(node.keys or {}, at)
+            position = _position(self.source.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            key = self.path[-1] = self._key(node.keys or {}, position)
             child = self._value()
             if key is not None:
-                node.add(key, child, at)
+                node.add(key, child, position)
             self.path[-1] = None
 
-    def _key(self, keys: Mapping[Any, Position], at: Position) -> Any:
+    def _key(self, keys: Mapping[Any, Position], position: Position) -> Any:
         """The next key of a mapping; None, and the problem with it, for one that is wrong."""
         event = self.source.peek_event()  # type: ignore[no-untyped-call]
         problems = len(self.problems)
@@ -172,44 +174,46 @@ class Composer:
             return None
         if key is None or isinstance(key, dict | list):
             hint = "Text that begins with `{` or `[` must be in quotes or in a block scalar: `prompt: |`."
-            self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, at)
+            self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, position)
         elif key == "<<" and isinstance(event, events.ScalarEvent) and event.implicit[0]:
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
             self._problem(
-                "merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, at
+                "merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, position
             )
         elif key in keys:
             self.path[-1] = key
             message = f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {keys[key].line}"
-            self._problem("duplicate-key", message, "Keep one of the two.", at)
+            self._problem("duplicate-key", message, "Keep one of the two.", position)
         else:
             return key
         return None
 
     def _scalar(self, event: events.ScalarEvent) -> ValueNode:
-        at = _position(event.start_mark)
+        position = _position(event.start_mark)
         tag = format_tag(event.tag)
         text = event.value.translate(self.back)
         try:
-            return ValueNode(resolve(text, tag, plain=event.implicit[0] and tag is None), at)
+            return ValueNode(resolve(text, tag, plain=event.implicit[0] and tag is None), position)
         except UnfitError as unfit:
-            self._problem(unfit.code, unfit.message, unfit.hint, at)
-            return ValueNode(None, at)
+            self._problem(unfit.code, unfit.message, unfit.hint, position)
+            return ValueNode(None, position)
 
     def _alias(self, event: events.AliasEvent) -> ValueNode:
-        at = _position(event.start_mark)
+        position = _position(event.start_mark)
         name = str(event.anchor)
         node = self.anchors.get(name)
         if node is None and name in self.anchors:
-            self._problem("recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, at)
+            self._problem(
+                "recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, position
+            )
         elif node is None:
             near = get_close_matches(name, self.anchors, n=1)
             hint = "Text that begins with `*` must be in quotes."
             if near:
                 hint = f"Did you mean `*{near[0]}`?"
             message = f"there is no anchor `&{name}` above this alias"
-            self._problem("unknown-alias", message, hint, at)
-        node = node or ValueNode(None, at)
+            self._problem("unknown-alias", message, hint, position)
+        node = node or ValueNode(None, position)
         # A few lines of aliases to aliases stand for billions of values ("billion laughs").
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
@@ -265,10 +269,10 @@ def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
     if tag in (None, "!!float") and (_FLOAT.fullmatch(text) or _UNBOUNDED.fullmatch(text)):
         number = float("nan") if _UNBOUNDED.fullmatch(text) else float(text)
         if not abs(number) < float("inf"):
-            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            excerpt = text if len(text) <= 40 else f"{text[:40]}…"
             raise UnfitError(
                 "not-finite",
-                f"{shown} is not a finite number",
+                f"{excerpt} is not a finite number",
                 "If text is meant, put it in quotes.",
             )
         return number
@@ -405,17 +409,28 @@ def _decode(text: bytes, file: str) -> str:
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:
-        at = _end_of(text[: error.start].decode("utf-8"))
+        position = _end_of(text[: error.start].decode("utf-8"))
         message = f"byte 0x{text[error.start]:02x} is not valid UTF-8"
         raise SpecError(
-            [Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]
+            [
+                Problem(
+                    "not-utf8",
+                    message,
+                    "Save the file as UTF-8.",
+                    file,
+                    position.line,
+                    position.column,
+                )
+            ]
         ) from None
     bad = Reader.NON_PRINTABLE.search(decoded)
     if bad:
-        at = _end_of(decoded[: bad.start()])
+        position = _end_of(decoded[: bad.start()])
         message = f"the control character U+{ord(bad[0]):04X} is not allowed in YAML"
         hint = 'Remove it, or write it as an escape in double quotes, such as "\\x07".'
-        raise SpecError([Problem("control-character", message, hint, file, at.line, at.column)])
+        raise SpecError(
+            [Problem("control-character", message, hint, file, position.line, position.column)]
+        )
     return decoded
 
 
@@ -465,7 +480,7 @@ _TOKENS = {
 def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
     """Code, message, hint and mark for a syntax error of PyYAML in ``text``."""
     original = f"{error.context}: {error.problem}"
-    begun, at = error.context_mark, error.problem_mark
+    begun, mark = error.context_mark, error.problem_mark
     match, message, hint = next(
         (match, message, hint)
         for pattern, message, hint in _MESSAGES
@@ -477,12 +492,12 @@ def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
         captured, token=token, line=begun.line + 1 if begun else 0, problem=error.problem
     )
     cause_is_earlier = "could not find" in original or "scalar: found unexpected" in original
-    line = "" if at is None else text[at.index - at.column :].partition("\n")[0]
+    line = "" if mark is None else text[mark.index - mark.column :].partition("\n")[0]
     if quote := _TYPOGRAPHIC.search(line):
         hint = f"{quote[1]} is a typographic quote, which is a letter to YAML: write \" or '."
-    elif at is not None and not hint:
-        hint = _why(text[at.index - at.column : at.index].strip(" "))
-    return "yaml-syntax", message, hint, begun if cause_is_earlier else at
+    elif mark is not None and not hint:
+        hint = _why(text[mark.index - mark.column : mark.index].strip(" "))
+    return "yaml-syntax", message, hint, begun if cause_is_earlier else mark
 
 
 _TYPOGRAPHIC = regex(r"(?:[:-] |[\[{,] *)([“”„‘’«»])")

@@ -158,10 +158,10 @@ MOST_LISTED = 12
 """The most names that a message lists. With more, it names the command that lists them."""
 
 
-def nearest_spelling(word: str, known: Iterable[str], most: int | None = None) -> str:
+def nearest_spelling(word: str, names: Iterable[str], most: int | None = None) -> str:
     """`did you mean 'x'?` for the nearest known word, else the list of known words; empty where none is known, and where
     there are more than ``most``."""
-    words = sorted(known)
+    words = sorted(names)
     alias = ALIASES.get(word.lower())
     if alias in words:
         return f"did you mean '{alias}'?"
@@ -261,10 +261,10 @@ def _replacement(finding: _Finding, document: Document) -> Any:
 
 def _number_of(text: str) -> float | None:
     """The number that a text has: `90%` is 0.9."""
-    written = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    if written is None:
+    match = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    if match is None:
         return None
-    return float(written[1]) / 100 if written[2] else float(written[1])
+    return float(match[1]) / 100 if match[2] else float(match[1])
 
 
 def _is_bare_metric(path: KeyPath, detail: Any) -> bool:
@@ -456,8 +456,8 @@ def _form_hint(value: Any, kinds: set[str], key: str, owner: type[BaseModel] | N
     elif kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
         hint = f"write its keys in it: `verdict explain {key}` lists them"
     elif "bool_type" in kinds and str(value).lower() in _TRUTHS:
-        meant = _TRUTHS[str(value).lower()]
-        hint = f"in YAML 1.2 `{value}` is a string; write `{meant}`"
+        truth = _TRUTHS[str(value).lower()]
+        hint = f"in YAML 1.2 `{value}` is a string; write `{truth}`"
     elif "string_type" in kinds and isinstance(value, bool | int | float):
         hint = "put it in quotes to make it a text"
     return hint

@@ -56,10 +56,10 @@ def _named_models(data: Keys) -> Keys:
 
 def _model_mapping(data: Keys, name: str) -> Any:
     """The mapping that a model's name stands for: a copy of its entry of `models:`, else the name alone."""
-    named = _named_models(data).get(name, name)
-    if isinstance(named, list) and named:
-        named = named[0]
-    return {"name": named} if isinstance(named, str) else copy.deepcopy(named)
+    target = _named_models(data).get(name, name)
+    if isinstance(target, list) and target:
+        target = target[0]
+    return {"name": target} if isinstance(target, str) else copy.deepcopy(target)
 
 
 def remove_value(document: Document, paths: Sequence[str]) -> Document:
@@ -112,11 +112,13 @@ def _without(node: ValueNode, path: DocumentPath) -> ValueNode:
         return structs.replace(
             node, children=node.children | {path[0]: _without(node.children[path[0]], path[1:])}
         )
-    at = path[0]
+    first_key = path[0]
     moved = {
-        key - 1 if isinstance(at, int) and isinstance(key, int) and key > at else key: child
+        key - 1
+        if isinstance(first_key, int) and isinstance(key, int) and key > first_key
+        else key: child
         for key, child in node.children.items()
-        if key != at
+        if key != first_key
     }
     return structs.replace(node, children=moved)
 

@@ -94,9 +94,11 @@ class Document:
         replacement: Any = None,
     ) -> Problem:
         """A problem of the value at a path, or with ``key`` of the key itself."""
-        at = self.key_at(path) if key else self.value_at(path)
+        position = self.key_at(path) if key else self.value_at(path)
         where = format_path(path)
-        return Problem(code, message, hint, self.file, at.line, at.column, where, replacement)
+        return Problem(
+            code, message, hint, self.file, position.line, position.column, where, replacement
+        )
 
 
 def format_path(path: DocumentPath) -> str:

@@ -51,14 +51,14 @@ def _literal(node: nodes.Node) -> str | int | None:
 def _meant_name(path: ExpressionPath, roots: Collection[str]) -> str:
     """What to write for a path whose first name is unknown."""
     names = sorted(roots)
-    meant = f"the names are {', '.join(names)}"
-    first, *others = path
-    if "source" in roots and not others:
-        meant = f"a column of the data is `source.{first}`; {meant}"
-    if "nodes" in roots and others:
-        unit = others if first in ("previous", "unit") else path
-        meant = f"the output of a unit is `{format_expression_path(('nodes', *unit))}`; {meant}"
-    return did_you_mean(str(first), names, meant, alike=0.8)
+    hint = f"the names are {', '.join(names)}"
+    first, *tail = path
+    if "source" in roots and not tail:
+        hint = f"a column of the data is `source.{first}`; {hint}"
+    if "nodes" in roots and tail:
+        unit = tail if first in ("previous", "unit") else path
+        hint = f"the output of a unit is `{format_expression_path(('nodes', *unit))}`; {hint}"
+    return did_you_mean(str(first), names, hint, alike=0.8)
 
 
 def rewrite(
@@ -114,8 +114,8 @@ def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) ->
         or node.name not in ("defined", "undefined")
     ):
         return None
-    (target, *others) = resolve(path).paths
-    if others or len(target) < 3:
+    (target, *more_paths) = resolve(path).paths
+    if more_paths or len(target) < 3:
         return None
     steps = [
         nodes.Test(_access(target[:end]), "defined", [], [], None, None, lineno=1)

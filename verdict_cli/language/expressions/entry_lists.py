@@ -146,9 +146,9 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     for exactly in (True, False):
         for index, call in enumerate(wanted):
             free = (
-                at
-                for at, (_, candidate) in enumerate(calls)
-                if at not in matches.values()
+                index
+                for index, (_, candidate) in enumerate(calls)
+                if index not in matches.values()
                 and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
             if index not in matches and (nearest := next(free, None)) is not None:
@@ -158,7 +158,7 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
         turn, called = calls[matches[index]] if index in matches else (None, None)
         match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
-    extra = [call for at, call in enumerate(calls) if at not in matches.values()]
+    extra = [call for index, call in enumerate(calls) if index not in matches.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
 
 
@@ -224,13 +224,13 @@ def _calls_of_turns(messages: Any) -> list[tuple[int | None, _NamedCall]]:
     ]
 
 
-def _calls(value: Any, what: str) -> list[_NamedCall]:
+def _calls(value: Any, subject: str) -> list[_NamedCall]:
     if not isinstance(value, list | tuple):
-        raise RowError(f"`match_calls`: {what} are {value!r:.80}, not a list", kind="input")
+        raise RowError(f"`match_calls`: {subject} are {value!r:.80}, not a list", kind="input")
     try:
         return [_call(read_tool_call(call)) for call in value]
     except ConversationError as error:
-        raise RowError(f"`match_calls`: {what}: {error}", kind="input") from None
+        raise RowError(f"`match_calls`: {subject}: {error}", kind="input") from None
 
 
 def _call(call: dict[str, Any]) -> _NamedCall:

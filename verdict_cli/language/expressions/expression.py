@@ -288,12 +288,12 @@ class _Checker(Struct, frozen=True):
                 f"`| {node.name}` takes numbers, not items of type {word}", _CONVERT
             )
         if node.name == "map":
-            named = (
+            filter_name = (
                 node.args[0].value if node.args and isinstance(node.args[0], nodes.Const) else None
             )
             return (
                 ItemsType(
-                    items if attribute is not None else (_FILTERS.get(str(named), _UNKNOWN),)
+                    items if attribute is not None else (_FILTERS.get(str(filter_name), _UNKNOWN),)
                 ),
             )
         if node.name in _KEEP_ITEMS:
@@ -530,10 +530,10 @@ def compile_expression(
 
     def type_of(path: ExpressionPath) -> FieldType:
         try:
-            meant = resolve(path)
+            target = resolve(path)
         except ExpressionError:
             return UnknownType()
-        return meant.type
+        return target.type
 
     try:
         parser = Parser(sandbox, text, state="variable")
@@ -544,11 +544,11 @@ def compile_expression(
         kind = infer_type(parsed, type_of)
         wrong_type = type_error(parsed, type_of)
         tested = tested_paths(parsed)
-        meant = rewrite(parsed, resolve, roots, paths, frozenset())
+        tree = rewrite(parsed, resolve, roots, paths, frozenset())
         if wrong_type is not None:  # later than errors of names, which are more likely its cause
             raise ExpressionError(f"`{text}`: {wrong_type.message}", wrong_type.hint)
-        assert isinstance(meant, nodes.Expr)
-        body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
+        assert isinstance(tree, nodes.Expr)
+        body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), tree, lineno=1)]
         template = sandbox.from_string(nodes.Template(body, lineno=1))
     except TemplateSyntaxError as error:
         raise ExpressionError(
@@ -565,7 +565,7 @@ def compile_expression(
             f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)
         ) from None
     kind = UnknownType() if isinstance(kind, ItemsType) else kind
-    return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
+    return Expression(text, tuple(paths), kind, template, literal_path(tree), tested)
 
 
 _sandbox = cache(sandbox_environment)

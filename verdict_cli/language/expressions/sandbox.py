@@ -167,12 +167,12 @@ def charge_method(text: str, name: str, args: tuple[Any, ...]) -> None:
         raise SecurityError(f"`{name}` cannot be called here")
 
 
-def bound_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def bound_filter(name: str, jinja_filter: Callable[..., Any]) -> Callable[..., Any]:
     """The filter, charged before it runs for its value and for what its arguments may add to each line, letter or slot,
     and for the text that it returns."""
-    first = 1 if hasattr(own, "jinja_pass_arg") else 0
+    first = 1 if hasattr(jinja_filter, "jinja_pass_arg") else 0
 
-    @wraps(own)
+    @wraps(jinja_filter)
     def charged(*args: Any, **keys: Any) -> Any:
         before, value, after = args[:first], args[first], args[first + 1 :]
         arguments = (*after, *keys.values())
@@ -185,7 +185,7 @@ def bound_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             charge(_padding(arguments) * 40)
         if name in _SLOW:
             charge(weight(value) * 8)
-        result = own(*before, value, *after, **keys)
+        result = jinja_filter(*before, value, *after, **keys)
         if isinstance(result, str):
             charge(len(result))
         return result
@@ -226,8 +226,8 @@ def _format(value: Any, *args: Any, **keys: Any) -> str:
     """Jinja2's `format`: `'%s of %s' | format(a, b)`."""
     template = value_text(value)
     charge_format(template, (*args, *keys.values()), "%")
-    named = dict(zip(keys, format_values(keys.values()), strict=True))
-    return do_format(template, *format_values(args), **named)
+    keyword_values = dict(zip(keys, format_values(keys.values()), strict=True))
+    return do_format(template, *format_values(args), **keyword_values)
 
 
 @pass_environment
@@ -367,8 +367,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
         def charged(*args: Any, **kwargs: Any) -> str:
             charge_format(value.__self__, (*args, *kwargs.values()), "{")
-            named = dict(zip(kwargs, format_values(kwargs.values()), strict=True))
-            return str(wrapped(*format_values(args), **named))
+            keyword_values = dict(zip(kwargs, format_values(kwargs.values()), strict=True))
+            return str(wrapped(*format_values(args), **keyword_values))
 
         return charged
 
@@ -388,8 +388,8 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     )
     sandbox.globals.clear()
     sandbox.filters = {
-        name: bound_filter(name, own)
-        for name, own in sandbox.filters.items()
+        name: bound_filter(name, jinja_filter)
+        for name, jinja_filter in sandbox.filters.items()
         if name not in _NOT_OFFERED
     }
     sandbox.filters |= {
@@ -426,13 +426,15 @@ def _default(value: Any, default: Any = "", boolean: bool = False) -> Any:
     return value
 
 
-def _last_or_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def _last_or_filter(name: str, jinja_filter: Callable[..., Any]) -> Callable[..., Any]:
     """Jinja2's own filter without an argument; with a number, so many messages of a conversation."""
 
-    @wraps(own)
+    @wraps(jinja_filter)
     def chosen(environment: Any, value: Any, count: int | None = None) -> Any:
         return (
-            own(environment, value) if count is None else _conversation_filter(name, value, count)
+            jinja_filter(environment, value)
+            if count is None
+            else _conversation_filter(name, value, count)
         )
 
     return chosen

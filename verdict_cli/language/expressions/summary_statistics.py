@@ -11,15 +11,15 @@ from typing import Any
 from verdict_cli.errors import RowError
 
 
-def as_numbers(values: Iterable[Any], what: str) -> list[float]:
+def as_numbers(values: Iterable[Any], subject: str) -> list[float]:
     """The values as finite floats; booleans count 1 and 0. RowError for another value, or without values."""
     numbers = []
     for value in values:
         if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-            raise RowError(f"{what} needs numbers, found {value!r:.80}")
+            raise RowError(f"{subject} needs numbers, found {value!r:.80}")
         numbers.append(float(value))
     if not numbers:
-        raise RowError(f"{what} of no values")
+        raise RowError(f"{subject} of no values")
     return numbers
 
 
@@ -103,12 +103,12 @@ def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     return _finite("mean", lambda terms: math.fsum(terms) / total, products)
 
 
-def _finite(what: str, compute: Callable[[list[float]], float], numbers: list[float]) -> float:
+def _finite(statistic: str, compute: Callable[[list[float]], float], numbers: list[float]) -> float:
     """What `compute` gives. RowError when it is too large for a float."""
     try:
         result = compute(numbers)
     except (OverflowError, ValueError):
         result = math.inf
     if not math.isfinite(result):
-        raise RowError(f"the {what} of these values is too large")
+        raise RowError(f"the {statistic} of these values is too large")
     return result

@@ -66,19 +66,19 @@ class DecisionExtractor(Extractor):
         ((name, kind),) = response.fields.items()
         assert isinstance(kind, ScaleType)
         scale = kind.scale
-        others = {} if self.value_alone else _other_fields(scale)
+        other_fields = {} if self.value_alone else _other_fields(scale)
         anchors = scale.anchors()
         tokens = {token for token, _ in anchors}
 
         def read(reply: Reply, request: Request) -> Values:
             if request.questions or (reply.logprobs is not None and reply.text in tokens):
                 decided = _decided(reply, scale, anchors)
-                return {name: decided["value"]} | {field: decided[field] for field in others}
-            written = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
-            return written | dict.fromkeys(others)
+                return {name: decided["value"]} | {field: decided[field] for field in other_fields}
+            values = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
+            return values | dict.fromkeys(other_fields)
 
         return BoundExtractor(
-            RecordType({name: kind, **others}),
+            RecordType({name: kind, **other_fields}),
             read,
             json_schema=response.json_schema(),
             corrects=True,

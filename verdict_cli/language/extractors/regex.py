@@ -199,11 +199,11 @@ class _Match(NamedTuple):
 def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
     if pattern is None:
         return lambda text, cut: text
-    named = CONSTANTS.get(pattern)
+    constant = CONSTANTS.get(pattern)
     ends = number_ends(kind.scale) if isinstance(kind, ScaleType) else None
-    matches = _number_matches(ends) if named else _pattern_matches(pattern, kind, ends)
-    value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
-    which = "unique" if match == "unique" else (named or match)
+    matches = _number_matches(ends) if constant else _pattern_matches(pattern, kind, ends)
+    value = _value(kind, whole_number=bool(constant) and pattern.endswith("INT"))
+    which = "unique" if match == "unique" else (constant or match)
 
     def search(text: str, cut: bool) -> Any:
         captures = matches(text)
@@ -229,13 +229,13 @@ def _number_matches(ends: Ends) -> Callable[[str], list[_Match]]:
         plain = strip_markup(text)
         captures = []
         for start, end, value in find_numbers(mask_mentions(plain, ends), ends):
-            written = plain[start:end]
+            digits = plain[start:end]
             doubt = _within_word(plain, start, end)
             if value is None:
                 doubt = doubt or _around(plain, start, end)
-            elif not _PLAIN.fullmatch(written):
-                written = format_decimal(value)
-            captures.append(_Match(written, len(text) if end == len(plain) else end, doubt))
+            elif not _PLAIN.fullmatch(digits):
+                digits = format_decimal(value)
+            captures.append(_Match(digits, len(text) if end == len(plain) else end, doubt))
         return captures
 
     return matches

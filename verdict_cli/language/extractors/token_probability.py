@@ -149,27 +149,27 @@ def find_value(text: str, support: Support, after: str | None) -> FoundValue:
                 f"the reply does not contain {after!r}", hint="ask for it in the prompt"
             )
         start = last + len(after)
-    answer = written = text[start:].strip()
+    answer = candidate = text[start:].strip()
     start += len(text) - start - len(text[start:].lstrip())
     has_period = False
-    while written:
-        word = support.normal(written)
+    while candidate:
+        word = support.normal(candidate)
         if word in support.exact:
             return FoundValue(support.exact[word], start)
-        if written.endswith(".") and not has_period:
-            has_period, written = True, written[:-1].rstrip()
-        elif written[0] in _AROUND:
-            inner = written[1:].lstrip()
-            start += len(written) - len(inner)
-            written = inner
-        elif written[-1] in _AROUND:
-            written = written[:-1].rstrip()
+        if candidate.endswith(".") and not has_period:
+            has_period, candidate = True, candidate[:-1].rstrip()
+        elif candidate[0] in _AROUND:
+            inner = candidate[1:].lstrip()
+            start += len(candidate) - len(inner)
+            candidate = inner
+        elif candidate[-1] in _AROUND:
+            candidate = candidate[:-1].rstrip()
         else:
             break
-    shown = answer if len(answer) <= _SHOWN else answer[:_SHOWN] + "…"
+    excerpt = answer if len(answer) <= _SHOWN else answer[:_SHOWN] + "…"
     where = "the reply" if after is None else f"what follows {after!r}"
     raise ReplyError(
-        f"{where} is not exactly one value of the scale: {shown!r}",
+        f"{where} is not exactly one value of the scale: {excerpt!r}",
         hint="ask for the value alone, or use `after` where reasons come before it",
     )
 
@@ -190,10 +190,10 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
     while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
         pieces.pop()
-    written, wanted = "".join(pieces).rstrip(), text.strip()
-    if not written.endswith(wanted):
+    token_text, wanted = "".join(pieces).rstrip(), text.strip()
+    if not token_text.endswith(wanted):
         raise ReplyError("the reply's tokens do not spell its text", kind="no-logprobs")
-    offset = len(written) - len(wanted) + start - (len(text) - len(text.lstrip()))
+    offset = len(token_text) - len(wanted) + start - (len(text) - len(text.lstrip()))
     for index, piece in enumerate(pieces):
         if offset < len(piece):
             return index, piece[:offset], piece
@@ -250,11 +250,11 @@ def distribution(
     if first_token:
         position, lead, around = reply.logprobs[0], "", False
     else:
-        written = find_value(reply.text, support, after)
-        index, lead, drawn = position_at(reply.logprobs, reply.text, written.start)
+        occurrence = find_value(reply.text, support, after)
+        index, lead, drawn = position_at(reply.logprobs, reply.text, occurrence.start)
         position = reply.logprobs[index]
         around = not _values(support, drawn, lead, around=False)
-        if _values(support, drawn, lead, around=around) != (written.value,):
+        if _values(support, drawn, lead, around=around) != (occurrence.value,):
             raise _several_tokens(reply.text.strip())
     mass, unclear = _mass(support, position, lead, around=around)
     total = math.fsum(mass.values())
@@ -345,9 +345,9 @@ def _low_mass(mass: float, least: float) -> ReplyError:
     return error
 
 
-def _several_tokens(written: str) -> ReplyError:
+def _several_tokens(value_text: str) -> ReplyError:
     return ReplyError(
-        f"this model writes values in several tokens, here {written!r}",
+        f"this model writes values in several tokens, here {value_text!r}",
         hint="use a scale whose values are single tokens, such as letters, or give the extractor `sequence: true`",
         kind="no-logprobs",
     )
@@ -367,9 +367,9 @@ def sequence_distribution(
     if not reply.logprobs:
         raise _no_logprobs()
     support = Support(scale)
-    written = find_value(reply.text, support, after)
-    index, lead, _ = position_at(reply.logprobs, reply.text, written.start)
-    path = _Path(support, written.value)
+    occurrence = find_value(reply.text, support, after)
+    index, lead, _ = position_at(reply.logprobs, reply.text, occurrence.start)
+    path = _Path(support, occurrence.value)
     for position in reply.logprobs[index:]:
         if not path.follow(position, lead):
             break

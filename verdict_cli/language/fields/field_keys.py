@@ -68,14 +68,14 @@ def is_type_text(text: str) -> bool:
 
 def parse_type(
     text: str,
-    named: Callable[[str], FieldType],
-    written: Callable[[dict[str, Any]], FieldType | None],
+    type_by_name: Callable[[str], FieldType],
+    type_of_keys: Callable[[dict[str, Any]], FieldType | None],
 ) -> FieldType:
     """The type that a text means. TypeTextError where it means none.
 
-    `named` has the type of a name. `written` has that of a mapping such as `{enum: [a, b]}`, None where it is a record.
+    `type_by_name` has the type of a name. `type_of_keys` has that of a mapping such as `{enum: [a, b]}`, None where it is a record.
     """
-    parser = _Parser(text, named, written)
+    parser = _Parser(text, type_by_name, type_of_keys)
     kind = parser.type()
     parser.expect_end()
     return kind
@@ -103,8 +103,8 @@ def _is_type(value: Any) -> bool:
 
 
 class _Parser:
-    def __init__(self, text: str, named: Any, written: Any) -> None:
-        self.text, self.named, self.written = text, named, written
+    def __init__(self, text: str, type_by_name: Any, type_of_keys: Any) -> None:
+        self.text, self.type_by_name, self.type_of_keys = text, type_by_name, type_of_keys
         self.at = self.depth = 0
 
     def type(self) -> FieldType:
@@ -136,14 +136,14 @@ class _Parser:
             item = self.type()
             self._expect("]")
             return list_of(item)
-        kind: FieldType = self.named(name[0])
+        kind: FieldType = self.type_by_name(name[0])
         return kind
 
     def _mapping(self) -> FieldType:
         if _NOT_A_RECORD.match(self.text, self.at):
             end = _closing(self.text, self.at)
             value = _flow_mapping(self.text[self.at : end])
-            kind: FieldType | None = None if value is None else self.written(value)
+            kind: FieldType | None = None if value is None else self.type_of_keys(value)
             if kind is not None:
                 self.at = end
                 return kind
@@ -390,7 +390,7 @@ def plain_type(kind: FieldType) -> FieldType:
 
 
 def fits(source: FieldType, expected: FieldType) -> bool:
-    """Whether every value of `given` can be used where `expected` is expected.
+    """Whether every value of `source` can be used where `expected` is expected.
 
     A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; a type fits the same
     one that may be null; an unknown type fits everything, and is checked when its value is known.

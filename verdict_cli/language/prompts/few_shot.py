@@ -51,12 +51,12 @@ class ExamplePool(Struct, frozen=True, dict=True):
 
     def chosen(self, source: RowValues) -> tuple[LabelledExample, ...]:
         """The examples of a row, at most ``k``, in the order in which they are shown. RowError where its cluster cannot be computed."""
-        shown = self._values(source)
+        row_values = self._values(source)
         cluster = self.cluster({"source": source}) if self.cluster is not None else None
         chosen: list[LabelledExample] = []
-        for index in self._nearest(shown) if self.choose == "nearest" else self._fixed_order:
+        for index in self._nearest(row_values) if self.choose == "nearest" else self._fixed_order:
             example = self.examples[index]
-            if example.values == shown or (cluster is not None and example.cluster == cluster):
+            if example.values == row_values or (cluster is not None and example.cluster == cluster):
                 continue
             chosen.append(example)
             if len(chosen) == self.k:
@@ -187,7 +187,12 @@ def add_prefix(
     shift = len(prefix) + 2
     old = messages[first]
     new = Message(
-        old.role, f"{prefix}\n\n{old.content}", tuple((at + shift, url) for at, url in old.images)
+        old.role,
+        f"{prefix}\n\n{old.content}",
+        tuple((position + shift, url) for position, url in old.images),
     )
-    moved = tuple((index, at + shift) if index == first else (index, at) for index, at in marks)
+    moved = tuple(
+        (index, position + shift) if index == first else (index, position)
+        for index, position in marks
+    )
     return (*messages[:first], new, *messages[first + 1 :]), moved

@@ -102,9 +102,9 @@ class JinjaTemplate(Struct, frozen=True):
             ) from None
         except FAULTS as fault:
             raise RowError(f"the jinja prompt: {fault}") from None
-        first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
-        sections = [("user", trim_blank_lines(first))] if first.strip() or not others else []
-        for role, body in zip(others[::2], others[1::2], strict=True):
+        first, *parts = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
+        sections = [("user", trim_blank_lines(first))] if first.strip() or not parts else []
+        for role, body in zip(parts[::2], parts[1::2], strict=True):
             sections.append((ROLES[int(role)], trim_blank_lines(body)))
         sections = system_first(sections)
         pieces = [(role, self._pieces(body)) for role, body in sections]
@@ -121,9 +121,9 @@ class JinjaTemplate(Struct, frozen=True):
     def _pieces(self, body: str) -> list[str]:
         """The section's texts in order, delimited ones as `Delimited`: of nested ones, the outer one."""
         depth = 0
-        first, *others = re.split(f"{self.sign}([{_BEGINS}{_ENDS}])", body)
+        first, *parts = re.split(f"{self.sign}([{_BEGINS}{_ENDS}])", body)
         pieces = [first]
-        for sign, text in zip(others[::2], others[1::2], strict=True):
+        for sign, text in zip(parts[::2], parts[1::2], strict=True):
             before, depth = depth, depth + (1 if sign == _BEGINS else -1)
             if depth < 0:
                 break
@@ -142,13 +142,13 @@ def _text_only(resolve: Resolve) -> Resolve:
     """``resolve``, which rejects images."""
 
     def resolved(path: ExpressionPath) -> Resolved:
-        meant = resolve(path)
-        if isinstance(without_null(meant.type), ImageType):
+        target = resolve(path)
+        if isinstance(without_null(target.type), ImageType):
             raise ExpressionError(
                 f"`{format_expression_path(path)}` is an image",
                 "write a prompt with placeholders: `{source.photo}`",
             )
-        return meant
+        return target
 
     return resolved
 

@@ -79,11 +79,11 @@ class BraceText(NamedTuple):
 
 def find_brace_texts(text: str, roots: Collection[str]) -> Iterator[BraceText]:
     """The brace texts in a text without placeholders; each once, in order."""
-    seen = set()
+    braces = set()
     for match in _BRACES.finditer(text):
         brace = None if match["escape"] else _read(match, roots)
-        if brace is not None and brace not in seen:
-            seen.add(brace)
+        if brace is not None and brace not in braces:
+            braces.add(brace)
             yield brace
 
 
@@ -126,11 +126,11 @@ def brace_error(brace: BraceText, *, jinja: bool = False) -> MessageAndHint:
 
 
 def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # noqa: PLR0911 - a case for each form of braces
-    inner, written = match["inner"], match["braces"]
+    inner, brace_text = match["inner"], match["braces"]
     if inner[:1] in ("%", "#") and inner[1:].strip(" -%#"):  # a template's own language
         inside = re.search(rf"\b(?:{'|'.join(roots)})[.\[]", inner)
         return (
-            BraceText(written, _TAG, "root" if inside else "path")
+            BraceText(brace_text, _TAG, "root" if inside else "path")
             if inside or inner[0] == "%"
             else None
         )
@@ -147,11 +147,11 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # 
     root = next((name for name in (*roots, "output") if name.lower() == path["head"].lower()), None)
     if root is not None and root != "index":
         joined = _ROOT_TAIL.fullmatch(tail)
-        meant = (root, *parts[1:], *([joined["name"]] if joined and joined["name"] else []))
+        target = (root, *parts[1:], *([joined["name"]] if joined and joined["name"] else []))
         whole = _TAIL.fullmatch(tail) or joined
         if not closed and len(parts) > 1 and (whole or not tail[:1].isalnum()):
             return BraceText(
-                written[: written.index(path[0]) + len(path[0])], meant, "root", closed=False
+                brace_text[: brace_text.index(path[0]) + len(path[0])], target, "root", closed=False
             )
         if (
             closed
@@ -159,15 +159,17 @@ def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # 
             and (
                 len(parts) > 1
                 or tail[:1] in (":", "/")
-                or (root != "output" and written != f"{{{root}}}")
+                or (root != "output" and brace_text != f"{{{root}}}")
             )
         ):
-            return BraceText(written, meant, "root")
+            return BraceText(brace_text, target, "root")
     if not closed and tail:
         return None
     if _TAIL.fullmatch(tail):
-        return BraceText(written, tuple(parts), "path" if len(parts) > 1 else "name", core, closed)
-    return BraceText(written, (core,), "name", core, closed) if _WORDS.fullmatch(core) else None
+        return BraceText(
+            brace_text, tuple(parts), "path" if len(parts) > 1 else "name", core, closed
+        )
+    return BraceText(brace_text, (core,), "name", core, closed) if _WORDS.fullmatch(core) else None
 
 
 PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
@@ -285,43 +287,43 @@ def parse_placeholders(
             brace(brace_text)
 
     for match in _opening(roots).finditer(text):
-        written = match["root"] + match["rest"]
+        path_text = match["root"] + match["rest"]
         literal(text[end : match.start()])
         end = match.end()
         if match["escape"]:
-            parts.append((match["doubled"] or "") + "{" + written + "}")
+            parts.append((match["doubled"] or "") + "{" + path_text + "}")
             continue
         if match["doubled"] and text[end : end + 1] == "}":
-            problem(f"{{{{{written}}}}} has double braces", f"write {{{written}}}")
+            problem(f"{{{{{path_text}}}}} has double braces", f"write {{{path_text}}}")
             continue
         parts.append(match["doubled"] or "")
         try:
             steps, numbered = _NUMBERED.subn("", match["rest"])
             path, spec, filters = _path(match["root"], steps)
-            meant = resolve(path)
+            target = resolve(path)
         except ExpressionError as error:
-            problem(f"{{{written}}}: {error.message}", error.hint)
+            problem(f"{{{path_text}}}: {error.message}", error.hint)
             continue
-        image = isinstance(without_null(meant.type), ImageType)
+        image = isinstance(without_null(target.type), ImageType)
         delimited = (
-            delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
+            delimit and path[0] != "unit" and not (image or target.trusted or closed(target.type))
         )
         parts.append(
-            Slot(path, meant.paths, meant.many, spec, image, delimited, filters, numbered > 0)
+            Slot(path, target.paths, target.many, spec, image, delimited, filters, numbered > 0)
         )
     literal(text[end:])
     return tuple(part for part in parts if part != "")
 
 
-def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, int | str], ...]]:
+def _path(root: str, steps: str) -> tuple[ExpressionPath, str, tuple[tuple[str, int | str], ...]]:
     """The path, the format and the filters of a placeholder."""
     parts: list[str | int] = [root]
     position = 0
-    while match := _STEP.match(rest, position):
+    while match := _STEP.match(steps, position):
         part = match[match.lastindex or 0]
         parts.append(int(part) if match[2] else part)
         position = match.end()
-    tail = rest[position:]
+    tail = steps[position:]
     if tail.startswith(":"):
         return tuple(parts), tail[1:], ()
     filters: list[tuple[str, int | str]] = []

@@ -244,8 +244,8 @@ class FilledPrompt:
         for section, piece in self.prompt.cuts:
             if section >= len(lengths):
                 marks.append((-1, -1))
-            elif at := lengths[section][piece]:
-                marks.append((section, at))
+            elif offset := lengths[section][piece]:
+                marks.append((section, offset))
             elif section:
                 marks.append((section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))

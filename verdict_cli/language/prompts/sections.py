@@ -110,17 +110,17 @@ def row_content(source: Mapping[str, Any], columns: Sequence[str] | None) -> byt
 
     The columns are those that the pipeline's units use: a label that is added or corrected changes no prompt.
     """
-    shown = {
+    values = {
         name: source[name]
         for name in (sorted(source) if columns is None else columns)
         if name in source
     }
-    if not shown:
+    if not values:
         return b""
     try:
-        return orjson.dumps(shown, default=repr, option=_OPTIONS)
+        return orjson.dumps(values, default=repr, option=_OPTIONS)
     except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
-        return repr(shown).encode("utf-8", "surrogatepass")
+        return repr(values).encode("utf-8", "surrogatepass")
 
 
 def boundary(texts: Iterable[str], content: bytes = b"") -> str:

@@ -68,8 +68,8 @@ class StatePrompt(Struct, frozen=True):
         else:
             rendered = self.prompt.render(values)
             system = [message.content for message in rendered.messages if message.role == "system"]
-            others = tuple(message for message in rendered.messages if message.role != "system")
-            state = State("\n\n".join(system), others, rendered.inserted, False)
+            turns = tuple(message for message in rendered.messages if message.role != "system")
+            state = State("\n\n".join(system), turns, rendered.inserted, False)
         if examples:
             state = state._replace(instructions=f"{state.instructions}\n\n{examples}")
         return state
@@ -78,8 +78,8 @@ class StatePrompt(Struct, frozen=True):
 def _sections(parts: FilledPrompt) -> State:
     messages = [parts.message(role, pieces) for role, pieces in parts.prompt.sections]
     instructions = [message.content for message in messages if message.role == "system"]
-    others = tuple(message for message in messages if message.role != "system")
-    return State(_with_notice(parts, instructions), others, parts.inserted(), False)
+    turns = tuple(message for message in messages if message.role != "system")
+    return State(_with_notice(parts, instructions), turns, parts.inserted(), False)
 
 
 def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: RowValues) -> State:
@@ -124,9 +124,11 @@ def _last_name(path: ExpressionPath) -> str:
     return next(part for part in reversed(path) if isinstance(part, str))
 
 
-def _free_name(name: str, taken: Collection[str]) -> str:
-    if name not in taken:
+def _free_name(name: str, names: Collection[str]) -> str:
+    if name not in names:
         return name
     return next(
-        other for number in range(2, len(taken) + 3) if (other := f"{name}_{number}") not in taken
+        candidate
+        for number in range(2, len(names) + 3)
+        if (candidate := f"{name}_{number}") not in names
     )

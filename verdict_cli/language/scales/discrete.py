@@ -185,16 +185,16 @@ class DiscreteScale(Scale):
         if self.range is not None:
             error = range_error(self.range)
             return Issue("range", *error) if error is not None else self._values_error()
-        seen: set[Any] = set()
+        earlier_spellings: set[Any] = set()
         for value in self.values_ or ():
             spellings = {value, _plain(value)}
             if not _plain(value).strip():
                 message = f"{value!r} is not a word that a model can answer"
                 return Issue("values", message, "give each value a name")
-            if spellings & seen:
+            if spellings & earlier_spellings:
                 message = f"the value {value!r} is a duplicate"
                 return Issue("values", message, "name each value once")
-            seen |= spellings
+            earlier_spellings |= spellings
         return self._values_error()
 
     def _values_error(self) -> Issue | None:

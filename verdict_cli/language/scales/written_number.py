@@ -130,14 +130,14 @@ def _in_ascii(match: re.Match[str]) -> str:
 @lru_cache(maxsize=64)
 def _mentions(ends: tuple[float, float]) -> re.Pattern[str]:
     """Finds fractions, which are no mentions, as group 1, and mentions of the scale's ends."""
-    written = [(r"[-−]" if end < 0 else "") + f"{abs(end):.15g}" for end in ends]
-    low, high = (rf"(?<![\w.])(?<!\d[,:]){end}(?:[.,]0+)?(?!\w|[.,]\d)" for end in written)
-    named = r"[ \t]*(?:[=:]|is|being|means?|meaning)[ \t]*[^\d\n]{1,40}"
+    number_patterns = [(r"[-−]" if end < 0 else "") + f"{abs(end):.15g}" for end in ends]
+    low, high = (rf"(?<![\w.])(?<!\d[,:]){end}(?:[.,]0+)?(?!\w|[.,]\d)" for end in number_patterns)
+    meaning = r"[ \t]*(?:[=:]|is|being|means?|meaning)[ \t]*[^\d\n]{1,40}"
     best = r"[ \t]*(?:=|is|being|means?|meaning)[ \t]*(?:the[ \t]+)?(?:best|worst|highest|lowest|perfect|excellent|maximum|minimum|top)\b"
     return re.compile(
         rf"((?<![\w.]){_DIGITS}{_DIVIDED}{_DIGITS})"
-        rf"|{low}{_TO}{high}|{high}{_TO}{low}|(?<=[\[({{]){written[0]}[ \t]*[,;][ \t]*{written[1]}(?=[\])}}])"
-        rf"|{low}{named}{high}(?=[ \t]*(?:[=:]|is\b|being\b|means?\b|meaning\b)[ \t]*[^\W\d])"
+        rf"|{low}{_TO}{high}|{high}{_TO}{low}|(?<=[\[({{]){number_patterns[0]}[ \t]*[,;][ \t]*{number_patterns[1]}(?=[\])}}])"
+        rf"|{low}{meaning}{high}(?=[ \t]*(?:[=:]|is\b|being\b|means?\b|meaning\b)[ \t]*[^\W\d])"
         rf"|(?:{low}|{high}){best}|\b(?:where|with)[ \t]+(?:{low}|{high})(?=[ \t]*(?:=|is\b))"
         rf"|(?:\bout[ \t]+of{_TOTAL}|\bscale[ \t]+of|/)[ \t]*{_MARKUP}{high}"
         rf"|{high}[ \t]*-[ \t]*(?:points?|pts?|stars?|levels?)\b"
@@ -188,8 +188,8 @@ def _written_number(match: re.Match[str], before: str, ends: Ends) -> WrittenNum
     return WrittenNumber(start, match.end(), value)
 
 
-def _parsed(written: str) -> Decimal | None:
-    mantissa, *exponent = written.split("e")
+def _parsed(text: str) -> Decimal | None:
+    mantissa, *exponent = text.split("e")
     if _DECIMAL_COMMA.fullmatch(mantissa):
         mantissa = mantissa.replace(",", ".")
     elif _THOUSANDS.fullmatch(mantissa):
@@ -273,8 +273,8 @@ def are_labels(words: Sequence[str]) -> bool:
         return True
     if len(plain) != 2:
         return False
-    shorter, other = sorted(plain, key=len)
-    negated = other.endswith(shorter) and _NEGATED.fullmatch(other[: -len(shorter)]) is not None
+    shorter, longer = sorted(plain, key=len)
+    negated = longer.endswith(shorter) and _NEGATED.fullmatch(longer[: -len(shorter)]) is not None
     return negated or _LABELS.issuperset(plain)
 
 

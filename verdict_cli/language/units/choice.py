@@ -131,9 +131,12 @@ class ChoiceUnit(LLMUnit):
         """The prompt for a state that has the options as fields: it only names them."""
         if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
             return super().frame(prompt)
-        named = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
-        listed, text = self.listed(), prompt.replace("{input.options}", f"The options are {named}.")
-        text = text.replace(listed, f"The options are {named}.")
+        placeholders = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
+        listed, text = (
+            self.listed(),
+            prompt.replace("{input.options}", f"The options are {placeholders}."),
+        )
+        text = text.replace(listed, f"The options are {placeholders}.")
         return super().frame(_SHOWN.sub(self._listed_at, text))
 
     def frame(self, prompt: str) -> str:
@@ -244,10 +247,13 @@ class PairwiseJudgeUnit(ChoiceUnit):
 
     def default_scale(self) -> Scale:
         """A and B, and `tie` and `both_bad` where they may be chosen."""
-        named = self.scale.values() if isinstance(self.scale, Scale) else ()
-        may_be = {TIE: self.tie or TIE in named, BOTH_BAD: self.both_bad or BOTH_BAD in named}
-        others = [choice for choice, is_allowed in may_be.items() if is_allowed]
-        return Categories(values=(*self.choices(), *others))
+        scale_values = self.scale.values() if isinstance(self.scale, Scale) else ()
+        may_be = {
+            TIE: self.tie or TIE in scale_values,
+            BOTH_BAD: self.both_bad or BOTH_BAD in scale_values,
+        }
+        extras = [choice for choice, is_allowed in may_be.items() if is_allowed]
+        return Categories(values=(*self.choices(), *extras))
 
     def choices(self) -> tuple[str, ...]:
         """What the options are called: the labels, the words of the scale, or A and B."""

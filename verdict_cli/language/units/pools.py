@@ -266,12 +266,12 @@ class ModePoolUnit(Pool):
             share = summary_statistics.weighted_mean(
                 [float(vote == pooled[name]) for vote in votes], vote_weights
             )
-            others = [
+            other_weights = [
                 weight
                 for value, weight in summary_statistics.tally(votes, vote_weights)
                 if value != pooled[name]
             ]
-            runner_up = max(others, default=0.0) / math.fsum(vote_weights)
+            runner_up = max(other_weights, default=0.0) / math.fsum(vote_weights)
             shares.append(share)
             margins.append(0.0 if math.isclose(share, runner_up) else share - runner_up)
         return {AGREEMENT: min(shares), MARGIN: min(margins)}

@@ -48,10 +48,10 @@ def circuit_breaker(
     Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor do cached replies, and
     requests that ``is_spared`` selects, whose failure costs no row.
     """
-    known: defaultdict[EndpointKey, _Health] = defaultdict(_Health)
+    healths: defaultdict[EndpointKey, _Health] = defaultdict(_Health)
 
     async def ask_counted(request: Request) -> Reply:
-        health = known[request.model.endpoint_key]
+        health = healths[request.model.endpoint_key]
         try:
             reply = await ask(request)
         except (Retryable, Rejected, ReplyError) as error:
@@ -77,15 +77,15 @@ def _count_failure(health: _Health, request: Request, error: Retryable, now: flo
     if health.has_answered:
         if health.failures < LATER_FAILURES or now - health.failing_since < LATER_S:
             return
-        what = (
+        reason = (
             f"its endpoint stopped answering: the last {health.failures} attempts did not connect"
         )
     elif health.failures < FIRST_FAILURES or request.attempt < request.model.retries:
         return
     else:
-        what = f"its endpoint does not answer: none of {health.failures} attempts connected"
+        reason = f"its endpoint does not answer: none of {health.failures} attempts connected"
     raise Refused(
-        f"model {request.model.name}: {what}: {error.message.removeprefix(f'model {request.model.name}: ')}",
+        f"model {request.model.name}: {reason}: {error.message.removeprefix(f'model {request.model.name}: ')}",
         hint="check that the server is running, its address (`api_base`, or a variable such as OPENAI_BASE_URL), and the"
         " network or proxy",
         kind="unreachable",
@@ -116,10 +116,10 @@ def _count_rejection(
     health.rejections = health.rejections + 1 if health.reason == reason else 1
     health.reason = reason
     if health.rejections >= MAX_REJECTIONS:
-        what = "rejected" if isinstance(error, Rejected) else "did not answer"
+        verb = "rejected" if isinstance(error, Rejected) else "did not answer"
         words = "with the same message" if reason == error.message else "for the same reason"
         raise Refused(
-            f"model {request.model.name} {what} {MAX_REJECTIONS} consecutive requests {words} and answered none: "
+            f"model {request.model.name} {verb} {MAX_REJECTIONS} consecutive requests {words} and answered none: "
             f"{error.message}",
             hint=error.hint or "fix the cause; the resumed run retries these rows",
             kind="rejected",

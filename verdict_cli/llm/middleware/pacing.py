@@ -119,7 +119,7 @@ class Pacer:
             self._learned, self._first = LearnedRate(guess, self._measured, self._refused_at), None
         return 0.0 if self._first is None else self._first.wait_s(self._passed - before)
 
-    def send(self, tokens: int, now: float, others: int = 0) -> SentCall:
+    def send(self, tokens: int, now: float, concurrent_calls: int = 0) -> SentCall:
         """Count a call that is sent now beside so many others."""
         self._calls += 1
         self._passed += 1
@@ -135,7 +135,7 @@ class Pacer:
         if self._calls == 1:
             self._guessed_from = now, 0
         self._noise.send(is_low)
-        return SentCall(self._calls, self._tokens_sent, now, others, is_low)
+        return SentCall(self._calls, self._tokens_sent, now, concurrent_calls, is_low)
 
     def settle(self, estimated: int, used: int) -> None:
         """Replace the estimate of a call by the tokens that it used."""
@@ -193,12 +193,12 @@ class Pacer:
         """Whether more calls are refused than noise and a limit of calls at once explain."""
         return self._noise.is_exceeded and not self._concurrency.is_known
 
-    def _learns_concurrency(self, others: int, now: float) -> bool:
+    def _learns_concurrency(self, concurrent_calls: int, now: float) -> bool:
         """Whether a refusal beside so many other calls is one of a limit of them. Then the learned rate is set aside."""
         if self._learned is None:
             return False
         was_known = self._concurrency.is_known
-        if self._concurrency.refuse(others):
+        if self._concurrency.refuse(concurrent_calls):
             self._outage.end()
             return True
         if was_known:

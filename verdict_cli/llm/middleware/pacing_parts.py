@@ -191,20 +191,20 @@ class LearnedConcurrency:
             self.limit += 1
             self._answers = 0
 
-    def refuse(self, others: int) -> bool:
+    def refuse(self, concurrent_calls: int) -> bool:
         """Whether a refusal, with so many other calls in flight, is one for too many calls at once."""
         self._answers = 0
         if self.is_known:
-            if others < max(self._refused_at, LEAST_CONCURRENCY):
+            if concurrent_calls < max(self._refused_at, LEAST_CONCURRENCY):
                 # It was another limit: next time, it takes more refusals to believe otherwise.
                 self._refused_beside = deque(
                     maxlen=2 * (self._refused_beside.maxlen or SAME_REFUSALS)
                 )
                 self.limit = inf
                 return False
-            self.limit = self._refused_at = others
+            self.limit = self._refused_at = concurrent_calls
             return True
-        self._refused_beside.append(others)
+        self._refused_beside.append(concurrent_calls)
         least, most = min(self._refused_beside), max(self._refused_beside)
         is_full = len(self._refused_beside) == self._refused_beside.maxlen
         if not is_full or least < max(LEAST_CONCURRENCY, 0.9 * most - 1):
@@ -219,28 +219,28 @@ LONGEST_RESET_S = 120.0
 
 def stated_quota(
     before: Bucket | None,
-    left: int | None,
+    remainder: int | None,
     limit: int | None,
     reset_s: float | None,
     since: int,
-    at: float,
+    moment: float,
 ) -> Bucket | None:
-    """The bucket that a provider's headers describe. ``before``: what they described before; ``at``: the time that they hold
+    """The bucket that a provider's headers describe. ``before``: what they described before; ``moment``: the time that they hold
     for; ``since``: what was sent after their call.
 
     Some providers refill all at once at the end of a window. They refuse a few calls before that, which costs less than to
     find out which providers do. None where the headers say nothing, or a quota is full and its rate not known.
     """
-    if left is None or limit is None or reset_s is None or reset_s > LONGEST_RESET_S:
+    if remainder is None or limit is None or reset_s is None or reset_s > LONGEST_RESET_S:
         return None
-    if limit > left and reset_s > 0:
-        rate = (limit - left) / reset_s
+    if limit > remainder and reset_s > 0:
+        rate = (limit - remainder) / reset_s
     elif before is not None:
         rate = before.rate
     else:
         return None
     bucket = Bucket(rate, limit)
-    bucket.take(limit - left + since, at)
+    bucket.take(limit - remainder + since, moment)
     return bucket
 
 
@@ -282,15 +282,19 @@ class StatedQuotas:
         for the first time."""
         self.by = call.number
         # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
-        at = call.at if self._overruns < MOST_OVERRUNS else now
-        left, limit, reset_s = (
+        moment = call.at if self._overruns < MOST_OVERRUNS else now
+        remainder, limit, reset_s = (
             allowance.requests_left,
             allowance.requests,
             allowance.requests_reset_s,
         )
-        self.requests = stated_quota(self.requests, left, limit, reset_s, since[0], at)
-        left, limit, reset_s = allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s
-        self.tokens = stated_quota(self.tokens, left, limit, reset_s, since[1], at)
+        self.requests = stated_quota(self.requests, remainder, limit, reset_s, since[0], moment)
+        remainder, limit, reset_s = (
+            allowance.tokens_left,
+            allowance.tokens,
+            allowance.tokens_reset_s,
+        )
+        self.tokens = stated_quota(self.tokens, remainder, limit, reset_s, since[1], moment)
         is_first = self.requests is not None and self._rate_since is None
         if self.requests is None:
             self._rate_since = None

@@ -213,10 +213,10 @@ def _fail(chunk: Sequence[Waiting], error: VerdictError) -> None:
     if isinstance(error, Retryable) and error.retry_after_s is None:
         error.retry_after_s = delay_s(chunk[0][0].attempt + 1, None, random.Random())
     for (_, future), share in zip(chunk, shares, strict=True):
-        own: Any = copy.copy(error)
+        share_error: Any = copy.copy(error)
         if share is not None:
-            own.reply = share
-        _raise(future, own)
+            share_error.reply = share
+        _raise(future, share_error)
 
 
 def _distribute(chunk: Sequence[Waiting], reply: Reply) -> None:

@@ -46,13 +46,13 @@ class PrefixLeaders:
         while (leader := self._leader(prefixes)) is not None:
             if not await asyncio.shield(leader):
                 break
-        own = [
+        new_prefixes = [
             digest
             for digest in prefixes
             if digest not in self._leading and not self._is_cached(digest)
         ]
         answered = asyncio.get_running_loop().create_future()
-        self._leading.update(dict.fromkeys(own, answered))
+        self._leading.update(dict.fromkeys(new_prefixes, answered))
         is_cached = False
         try:
             reply = await ask(request)
@@ -62,7 +62,7 @@ class PrefixLeaders:
             is_cached = error.reply is not None
             raise
         finally:
-            for digest in own:
+            for digest in new_prefixes:
                 del self._leading[digest]
             if is_cached:
                 self._remember(prefixes)

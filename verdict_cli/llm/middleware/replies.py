@@ -175,25 +175,25 @@ class _Answers:
 
     def _own_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
         """The reply of the run itself: of this very call, or to an equal request. Raises the failure of this call."""
-        own = self._own
-        if own is None or not (shares or own.resumed):
+        run_calls = self._own
+        if run_calls is None or not (shares or run_calls.resumed):
             return None
         place = place_of(request)
-        calls = own.database.find(digest)
+        calls = run_calls.database.find(digest)
         for call in calls:
             if (call.row, call.unit, call.item, call.call, call.attempt) == place:
-                return _recalled(own, call, place)
+                return _recalled(run_calls, call, place)
         usable = next((call for call in calls if call.usable), None)
         if usable is None or usable.content.reply is None:
             return None
         shared = not usable.content.reused
-        own.answered[place] = Answered(usable.number, shared=shared)
+        run_calls.answered[place] = Answered(usable.number, shared=shared)
         return free_reply(usable.content.reply, shared=shared)
 
     def _other_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
         """The reply of other runs, or of the shared cache."""
-        found = (call for run in self._sources.reuse for call in run.find(digest) if call.usable)
-        call = next(found, None)
+        matches = (call for run in self._sources.reuse for call in run.find(digest) if call.usable)
+        call = next(matches, None)
         reply = None if call is None else call.content.reply
         if reply is None and shares and self._store is not None:
             reply = self._store.get(self._digests.with_address(digest, request.model))
@@ -205,8 +205,8 @@ class _Answers:
         return reply
 
     async def _ask_and_store(self, request: Request, digest: bytes | None) -> Reply:
-        own = self._own
-        if own is None:
+        run_calls = self._own
+        if run_calls is None:
             return await self._ask(request)
         start = perf_counter()
         try:
@@ -228,36 +228,36 @@ class _Answers:
                 retryable=retryable,
                 latency_s=perf_counter() - start,
             )
-            own.add(request, digest, content, error.failure)
+            run_calls.add(request, digest, content, error.failure)
             raise
         reply = with_savings(request, reply)
-        own.add(request, digest, CallContent(reply, latency_s=reply.latency_s))
+        run_calls.add(request, digest, CallContent(reply, latency_s=reply.latency_s))
         return reply
 
     def forget(self, request: Request) -> None:
         """Mark a reply that cannot be read: it answers no equal request."""
-        own, store = self._own, self._store
-        answered = None if own is None else own.answered.get(place_of(request))
-        if own is not None and answered is not None:
-            own.database.mark_unusable(answered.number)
+        run_calls, store = self._own, self._store
+        answered = None if run_calls is None else run_calls.answered.get(place_of(request))
+        if run_calls is not None and answered is not None:
+            run_calls.database.mark_unusable(answered.number)
         if store is not None and request.model.cache:
             digest = self._digests.get(self._sources.rename(request))
             if digest is not None:
                 store.remove(self._digests.with_address(digest, request.model))
 
 
-def _recalled(own: OwnCalls, call: StoredCall, place: Place) -> Reply | None:
+def _recalled(run_calls: OwnCalls, call: StoredCall, place: Place) -> Reply | None:
     """The reply of a call that was made before; None where it is to be made again. Raises its failure."""
-    earlier = call.number < own.first
+    earlier = call.number < run_calls.first
     reply = call.content.reply
     if reply is not None and earlier:
         reply = replace(reply, recalled=not call.content.reused)
     if call.failure:
-        if reply is None and call.content.retryable and own.is_last_attempt(call):
+        if reply is None and call.content.retryable and run_calls.is_last_attempt(call):
             return None
-        own.answered[place] = Answered(call.number, recalled=earlier)
+        run_calls.answered[place] = Answered(call.number, recalled=earlier)
         raise recorded_error(call.failure, call.content.error, reply)
-    own.answered[place] = Answered(call.number, recalled=earlier and not call.content.reused)
+    run_calls.answered[place] = Answered(call.number, recalled=earlier and not call.content.reused)
     return reply
 
 

@@ -68,8 +68,8 @@ def provider_class(model: Model) -> type[Provider]:
             load_http_client()
         if (kind := PROVIDERS[name]).serves(model):
             return kind
-    asked = ("baseline", "replay", "native", "litellm")
-    added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in asked)
+    fixed_names = ("baseline", "replay", "native", "litellm")
+    added = (PROVIDERS[name] for name in PROVIDERS.names() if name not in fixed_names)
     return next((kind for kind in added if kind.serves(model)), PROVIDERS["litellm"])
 
 

@@ -58,8 +58,8 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
     for index, message in enumerate(request.messages):
         is_system = message.role == "system"
         start = system + (len(_BETWEEN) if system else 0) if is_system else 0
-        for _, at in (mark for mark in marks if mark[0] == index):
-            end = len(message.content) if at < 0 else min(at, len(message.content))
+        for _, offset in (mark for mark in marks if mark[0] == index):
+            end = len(message.content) if offset < 0 else min(offset, len(message.content))
             size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
             if size >= least * TOKEN_BYTES:
                 positions.setdefault(SYSTEM if is_system else turn, []).append(start + end)
@@ -81,9 +81,9 @@ def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, A
         is_last = end == len(message.content)
         text = message.content[start:end]
         images = tuple(
-            (at - start, url)
-            for at, url in message.images
-            if start <= at and (at < end or (is_last and at == end))
+            (position - start, url)
+            for position, url in message.images
+            if start <= position and (position < end or (is_last and position == end))
         )
         if text.strip() or images:
             parts += protocol_parts(Message(message.role, text, images))
@@ -214,13 +214,13 @@ def _supported(schema: Any) -> Any:
         for key in _UNSUPPORTED
         if key in schema and not isinstance(schema[key], Mapping)
     }
-    kept = {key: _supported(part) for key, part in schema.items() if key not in bounds}
+    result = {key: _supported(part) for key, part in schema.items() if key not in bounds}
     if bounds:
         limits = ", ".join(f"{key}: {value}" for key, value in bounds.items())
-        kept["description"] = (
-            f"{kept['description']} ({limits})" if kept.get("description") else limits
+        result["description"] = (
+            f"{result['description']} ({limits})" if result.get("description") else limits
         )
-    return kept
+    return result
 
 
 def _to_chat(envelope: Envelope) -> dict[str, Any]:
@@ -257,14 +257,14 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     """OpenAI's form. Anthropic counts tokens read from and written to its cache apart from the others of the prompt."""
     if not isinstance(usage, Mapping) or "input_tokens" not in usage:
         return None
-    read, written = (
+    read, cache_writes = (
         count(usage.get("cache_read_input_tokens")),
         count(usage.get("cache_creation_input_tokens")),
     )
     return {
-        "prompt_tokens": count(usage.get("input_tokens")) + read + written,
+        "prompt_tokens": count(usage.get("input_tokens")) + read + cache_writes,
         "completion_tokens": count(usage.get("output_tokens")),
-        "prompt_tokens_details": {"cached_tokens": read, "cache_creation_tokens": written},
+        "prompt_tokens_details": {"cached_tokens": read, "cache_creation_tokens": cache_writes},
         "cache_creation": object_at(usage, "cache_creation"),
     }
 

@@ -37,28 +37,28 @@ def _text_and_rest(request: Request) -> tuple[str, str]:
     if request.inserted:
         prompt = "\n".join(message.content for message in request.messages)
         text = request.inserted[-1]
-        at = _start_of_last(prompt, request.inserted)
-        return text, prompt if at < 0 else f"{prompt[:at]} {prompt[at + len(text) :]}"
+        start = _start_of_last(prompt, request.inserted)
+        return text, prompt if start < 0 else f"{prompt[:start]} {prompt[start + len(text) :]}"
     users = [
         position for position, message in enumerate(request.messages) if message.role == "user"
     ]
     last = users[-1] if users else len(request.messages) - 1
-    others = (
+    texts = (
         message.content for position, message in enumerate(request.messages) if position != last
     )
-    return request.messages[last].content, "\n".join(others)
+    return request.messages[last].content, "\n".join(texts)
 
 
 def _start_of_last(prompt: str, inserted: tuple[str, ...]) -> int:
     """Where the last inserted value starts, -1 if it does not occur. The values are in order, so the search for each starts
     after the one before: a word that also occurs in an earlier value is not mistaken for the last one."""
-    at = end = 0
+    start = end = 0
     for value in inserted:
-        at = prompt.find(value, end)
-        if at < 0:
+        start = prompt.find(value, end)
+        if start < 0:
             return prompt.rfind(inserted[-1])
-        end = at + len(value)
-    return at
+        end = start + len(value)
+    return start
 
 
 _SHOWN_WORDS = 5
@@ -111,9 +111,9 @@ class RandomAnswer(Struct, frozen=True):
 def lexical_reply(request: Request) -> Reply:
     """The reply of the word-overlap judge: how much of the last inserted value (else of the last user message) occurs in the
     rest of the messages."""
-    text, rest = _text_and_rest(request)
+    text, context = _text_and_rest(request)
     words = content_words(text)
-    around = set(content_words(rest))
+    around = set(content_words(context))
     lexical = LexicalAnswer(tuple(word for word in words if word in around), len(words))
     return _answer(request, lambda: lexical)
 

@@ -112,9 +112,11 @@ def token(support: Sequence[str], position: float, top: int) -> tuple[str, tuple
     The probabilities are a softmax over the distance to the position and sum to 1 over the whole support.
     """
     steps = max(1, len(support) - 1)
-    weights = [math.exp(-_SHARPNESS * abs(at - position) / steps) for at in range(len(support))]
+    weights = [
+        math.exp(-_SHARPNESS * abs(index - position) / steps) for index in range(len(support))
+    ]
     total = sum(weights)
     chosen = nearest_value(position)
-    order = sorted(range(len(support)), key=lambda at: (at != chosen, -weights[at], at))
-    ranked = tuple(Alternative(support[at], math.log(weights[at] / total)) for at in order)
+    order = sorted(range(len(support)), key=lambda index: (index != chosen, -weights[index], index))
+    ranked = tuple(Alternative(support[index], math.log(weights[index] / total)) for index in order)
     return support[chosen], ranked[:top]

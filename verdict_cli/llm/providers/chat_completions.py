@@ -74,9 +74,9 @@ def _messages(request: Request) -> list[dict[str, Any]]:
 
 
 def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
-    rest = (request.top_logprobs, request.stream, mode, name)
+    key = (request.top_logprobs, request.stream, mode, name)
     objects = (request.model, request.json_schema)
-    shared = _SHARED.get(objects, rest, _shared_body, request, name, mode)
+    shared = _SHARED.get(objects, key, _shared_body, request, name, mode)
     return {"messages": _messages(request), **shared}  # `extra_body` may have its own
 
 

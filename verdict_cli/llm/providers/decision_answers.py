@@ -42,10 +42,13 @@ def read_answers(envelope: Any, request: Request, source: Source) -> tuple[Answe
     _check_whole_state(envelope, name)
     names = [question_name(number) for number in range(len(request.questions))]
     is_list = isinstance(answers, list)
-    named = answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
+    answers_by_name = (
+        answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
+    )
     pairs = zip(names, request.questions, strict=True)
     return tuple(
-        _answer(named, key, question, request, source, is_list=is_list) for key, question in pairs
+        _answer(answers_by_name, key, question, request, source, is_list=is_list)
+        for key, question in pairs
     )
 
 

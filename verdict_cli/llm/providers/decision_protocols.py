@@ -116,23 +116,23 @@ def _levels(value: Any) -> int:
 
 
 def _openai_question(number: int, question: Question) -> dict[str, Any]:
-    named = {"name": question_name(number), "instructions": question.instructions}
+    head = {"name": question_name(number), "instructions": question.instructions}
     if question.kind == "predicate":
         meanings = [f"{truth}: {text}" for truth, text in _meanings(question.options).items()]
         return {
             "type": "predicate",
-            **named,
+            **head,
             "instructions": "\n".join([question.instructions, *meanings]),
         }
     if question.kind == "score":
         return {
             "type": "score",
-            **named,
+            **head,
             "levels": [_described("label", option) for option in question.options],
         }
     return {
         "type": "choice",
-        **named,
+        **head,
         "choices": [_described("value", option) for option in question.options],
     }
 
@@ -165,8 +165,8 @@ def _system_one_body(request: Request, name: str, _: JsonMode) -> dict[str, Any]
 def _system_one_question(question: Question) -> dict[str, Any]:
     if question.kind == "predicate":
         meanings = _meanings(question.options)
-        told = {"criteria": meanings} if meanings else {}
-        return {"type": "noul", "instructions": question.instructions, **told}
+        criteria = {"criteria": meanings} if meanings else {}
+        return {"type": "noul", "instructions": question.instructions, **criteria}
     if question.kind == "score":
         levels = [
             ": ".join(filter(None, (option.label, option.description)))

@@ -90,8 +90,8 @@ def endpoint(model: Model, entry: Family, environ: Mapping[str, str]) -> Endpoin
     variable = model.api_key_env or entry.key_variable
     required = bool(model.api_key_env) or _is_of_provider(entry, base, address)
     key = key_in(variable, environ) if required else environ.get(variable, "").strip()
-    if not key and not model.api_key_env and (other := environ.get(entry.other_key, "").strip()):
-        key, variable = other, entry.other_key
+    if not key and not model.api_key_env and (fallback := environ.get(entry.other_key, "").strip()):
+        key, variable = fallback, entry.other_key
     may_send = not model.api_base or may_have_key(base, variable, environ)
     if not may_send and (entry.is_hosted or (key and model.api_key_env)):
         raise Refused(
@@ -187,8 +187,8 @@ def _azure_url(
     """The address of a deployment: of the dated API where a version is set, else of the v1 API. A path of the user's own, of a
     gateway, is kept; only `/openai` is completed."""
     stated = re.search(r"(?:^|&)api-version=([^&]*)", base.query)
-    asked = model.params.get("api_version") or environ.get("AZURE_API_VERSION", "")
-    version = stated[1] if stated else quote(str(asked).strip(), safe="")
+    api_version = model.params.get("api_version") or environ.get("AZURE_API_VERSION", "")
+    version = stated[1] if stated else quote(str(api_version).strip(), safe="")
     is_v1 = version in _AZURE_V1
     if path in ("", "/openai"):
         path = (

@@ -159,10 +159,12 @@ def _logprobs(result: Any) -> list[dict[str, Any]] | None:
     if not isinstance(result, Mapping):
         return None
     chosen = objects(result.get("chosenCandidates"))
-    others = objects(result.get("topCandidates"))
+    top_candidates = objects(result.get("topCandidates"))
     positions = []
     for index, token in enumerate(chosen):
-        listed = objects(others[index].get("candidates")) if index < len(others) else []
+        listed = (
+            objects(top_candidates[index].get("candidates")) if index < len(top_candidates) else []
+        )
         positions.append(
             {
                 **_alternative(token),

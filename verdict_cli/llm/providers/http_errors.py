@@ -322,9 +322,9 @@ _TAGS = regex(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE 
 OTHER_API = "check api_base: another page or API than chat completions answers there (theirs mostly ends in /v1)"
 
 
-def broken_reply(name: str, what: str, hint: str, source: Source) -> Retryable:
+def broken_reply(name: str, fault: str, hint: str, source: Source) -> Retryable:
     """The error of a body with a status of success that is no reply."""
-    message = f"model {name}: the reply of {source.address} cannot be used: {what}"
+    message = f"model {name}: the reply of {source.address} cannot be used: {fault}"
     return Retryable(message, hint=hint, kind="unavailable", status=200)
 
 

@@ -117,28 +117,28 @@ class TopLogprobsLimit:
         """The reply to a request for log-probabilities. A rejection that names the most alternatives is followed by a
         request for so many; one that only names the parameter, by a request for fewer."""
         wanted = request.model.top_logprobs or request.top_logprobs
-        asked = min(wanted, self._most.get(target, wanted))
+        count = min(wanted, self._most.get(target, wanted))
         while True:
             lowered = (
-                request if asked == request.top_logprobs else replace(request, top_logprobs=asked)
+                request if count == request.top_logprobs else replace(request, top_logprobs=count)
             )
             try:
                 return await ask(lowered)
             except Rejected as error:
-                fewer = _fewer(asked, error)
+                fewer = _fewer(count, error)
                 if fewer is None:
                     raise
-                self._most[target] = asked = min(fewer, self._most.get(target, fewer))
+                self._most[target] = count = min(fewer, self._most.get(target, fewer))
 
 
-def _fewer(asked: int, error: Rejected) -> int | None:
+def _fewer(count: int, error: Rejected) -> int | None:
     """How many alternatives to request after a rejection; None where it is about something else."""
-    named = _TOP_LOGPROBS.search(error.message)
-    if named is None or not _is_rejection(error):
+    match = _TOP_LOGPROBS.search(error.message)
+    if match is None or not _is_rejection(error):
         return None
-    numbers = [int(number) for number in _NUMBER.findall(error.message[named.start() :])]
-    most = max((number for number in numbers if 0 < number < asked), default=0)
-    return most or next((number for number in _USUAL_MOST if number < asked), None)
+    numbers = [int(number) for number in _NUMBER.findall(error.message[match.start() :])]
+    most = max((number for number in numbers if 0 < number < count), default=0)
+    return most or next((number for number in _USUAL_MOST if number < count), None)
 
 
 _TOP_LOGPROBS = regex(

@@ -208,14 +208,21 @@ def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     for message in _OWN_WARNINGS:
         warnings.filterwarnings("ignore", message, UserWarning)
-    own = tuple(
+    error_classes = tuple(
         kind
         for kind in vars(litellm.exceptions).values()
         if isinstance(kind, type)
         and issubclass(kind, Exception)
         and kind.__module__ == "litellm.exceptions"
     )
-    return litellm, (*own, openai.OpenAIError, httpx.HTTPError, ImportError, OSError, ValueError)
+    return litellm, (
+        *error_classes,
+        openai.OpenAIError,
+        httpx.HTTPError,
+        ImportError,
+        OSError,
+        ValueError,
+    )
 
 
 _SKIP_MCP = {"_skip_mcp_handler": True}

@@ -73,9 +73,11 @@ def nearest_model(name: str) -> str:
     if _OLLAMA_NAME.fullmatch(name):
         return f"ollama/{name}"
     bare = name.rpartition("/")[2]
-    same = [known for known in model_names() if known.rpartition("/")[2] == bare]
-    own = [known for known in same if bare.startswith(known.partition("/")[0])]
-    close = own or same or get_close_matches(bare, model_names(), n=1, cutoff=0.8)
+    same = [model_name for model_name in model_names() if model_name.rpartition("/")[2] == bare]
+    provider_models = [
+        model_name for model_name in same if bare.startswith(model_name.partition("/")[0])
+    ]
+    close = provider_models or same or get_close_matches(bare, model_names(), n=1, cutoff=0.8)
     return close[0] if close else ""
 
 
@@ -122,8 +124,8 @@ def _of_class(name: str, exception: Any, class_name: str) -> Ours:
     text, status = error_text(exception), int(getattr(exception, "status_code", 0) or 0)
     error_class = failure_class(kind) or Refused
     message = f"model {name}: {text}"
-    if class_name == "UnsupportedParamsError" and (named := _PARAMETERS.search(str(exception))):
-        message = f"model {name} does not take {', '.join(_QUOTED.findall(named[1]))}"
+    if class_name == "UnsupportedParamsError" and (match := _PARAMETERS.search(str(exception))):
+        message = f"model {name} does not take {', '.join(_QUOTED.findall(match[1]))}"
     elif error_class is Rejected:
         message = f"model {name} rejected the request: {text}"
     elif kind == "timeout" and status != 504 and "timed out" in str(exception):

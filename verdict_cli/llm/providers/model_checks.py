@@ -147,8 +147,8 @@ def doubts(model: Model, top_logprobs: int) -> list[str]:
         "takes no tools": sampling.get("tools") and not entry.get("supports_function_calling"),
     }
     return [
-        f"model {model.name} {what}, as far as is known"
-        for what, is_needed in needs.items()
+        f"model {model.name} {need}, as far as is known"
+        for need, is_needed in needs.items()
         if is_needed
     ]
 

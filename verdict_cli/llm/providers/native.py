@@ -129,9 +129,9 @@ class NativeProvider:
             message = (
                 f"model {model.name}: no reply from {route.endpoint.host}: {root_cause(error)}"
             )
-            lost = Retryable(message, kind="unavailable")
-            lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
-            raise lost from None
+            failure = Retryable(message, kind="unavailable")
+            failure.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
+            raise failure from None
         headers = ResponseHeaders(response)
         allowance = allowance_of(headers)
         source = Source(route.address, headers, route.error_secrets)
@@ -206,11 +206,11 @@ def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
     """The headers with the model's key, and its `extra_headers`. Raises Refused where one cannot be sent."""
     entry = family(model)
     assert entry is not None  # it has an endpoint
-    own = protocol_of(entry).headers(address.key or "")
+    auth_headers = protocol_of(entry).headers(address.key or "")
     if entry.key_header:
-        own = {entry.key_header: address.key} if address.key else {}
+        auth_headers = {entry.key_header: address.key} if address.key else {}
     extra = _headers(model.params.get("extra_headers") or {}, "params.extra_headers")
-    return _headers(own, address.key_variable) | extra
+    return _headers(auth_headers, address.key_variable) | extra
 
 
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:

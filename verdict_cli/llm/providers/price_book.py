@@ -57,13 +57,15 @@ class Rates(Struct, frozen=True):
 
     def cost(self, usage: Usage) -> float:
         """Dollars for one call."""
-        cached, written, hours = (
+        cached, cache_writes, hours = (
             usage.cached_tokens,
             usage.cache_write_tokens,
             usage.hour_cache_tokens,
         )
-        fresh = usage.prompt_tokens - cached - written
-        prompt = fresh * self.read + cached * self.cached + (written - hours) * self.cache_write
+        fresh = usage.prompt_tokens - cached - cache_writes
+        prompt = (
+            fresh * self.read + cached * self.cached + (cache_writes - hours) * self.cache_write
+        )
         return prompt + hours * self.hour_write + usage.completion_tokens * self.write
 
     def times(self, share: float) -> Rates:
@@ -85,9 +87,9 @@ def cost_usd(
     if model.cost is not None:
         read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
         per_cached = model.cost.cached_per_million
-        own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read, read)
+        rates = Rates(read, write, read if per_cached is None else per_cached / 1e6, read, read)
         share = BATCH_SHARE if tier == "batch" else 1.0
-        return share * own.cost(usage)
+        return share * rates.cost(usage)
     if is_local(model.name):
         return 0.0
     tier = tier or _tier(model)
@@ -149,8 +151,8 @@ def entry_of(name: str) -> Mapping[str, Any] | None:
         entry = _entry(spelling)
         if entry is not None and (providers is None or _is_of(entry, providers)):
             return entry
-    prefix, slash, rest = name.rpartition("/")
-    dated = _latest_dated(rest if slash and prefix in _OPEN_PREFIXES | {"anthropic"} else name)
+    prefix, slash, tail = name.rpartition("/")
+    dated = _latest_dated(tail if slash and prefix in _OPEN_PREFIXES | {"anthropic"} else name)
     return None if dated is None else _entry(dated)
 
 
@@ -158,14 +160,14 @@ def _spellings(name: str) -> Iterator[tuple[str, str | None]]:
     """Spellings to look for in turn, with the provider that an entry must be of (None: any)."""
     for spelling in _variants(name):
         yield spelling, None
-    prefix, slash, rest = name.partition("/")
+    prefix, slash, tail = name.partition("/")
     if not slash:
         return
     owner = None if prefix in _OPEN_PREFIXES else prefix
     while True:
-        for spelling in _variants(rest):
+        for spelling in _variants(tail):
             yield spelling, owner
-        _, slash, rest = rest.partition("/")
+        _, slash, tail = tail.partition("/")
         if not slash:
             return
 
@@ -192,9 +194,9 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
     dated = [
-        known
-        for known in model_names()
-        if known.startswith(name) and re.fullmatch(_DATE, known[len(name) :])
+        candidate
+        for candidate in model_names()
+        if candidate.startswith(name) and re.fullmatch(_DATE, candidate[len(name) :])
     ]
     return max(dated, default=None)
 

@@ -41,8 +41,8 @@ def read_body(
         whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
         envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except (ValueError, RecursionError) as fault:
-        what, hint = body_fault(content, streamed, fault, hidden, source)
-        error = broken_reply(request.model.name, what, hint, source)
+        problem, hint = body_fault(content, streamed, fault, hidden, source)
+        error = broken_reply(request.model.name, problem, hint, source)
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
     return read_envelope(envelope, request, latency_s, sent, source)

@@ -79,7 +79,9 @@ class RecordedRun:
                 raise DamagedError("a row is missing")
             call = row.calls[place]
             content = self._database.calls([call.number])[call.number].content
-            prompt = [(one.role, one.content) for one in self._database.messages(content)]
+            prompt = [
+                (message.role, message.content) for message in self._database.messages(content)
+            ]
         reply = content.reply
         recorded = reply and Reply(
             reply.text,

@@ -116,8 +116,8 @@ class Recording:
         if node not in self._aliases:
             units = self.units()
             bare = node.removesuffix("[0]")
-            other = bare if bare != node else f"{node}[0]"
-            self._aliases[node] = other if node not in units and other in units else node
+            alias = bare if bare != node else f"{node}[0]"
+            self._aliases[node] = alias if node not in units and alias in units else node
         return self._aliases[node]
 
     def _add(self, name: RecordKey, position: int) -> None:

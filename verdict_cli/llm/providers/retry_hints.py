@@ -103,8 +103,8 @@ def _next_reset(headers: HeaderLookup, now: datetime | None) -> float | None:
     for kind in ("requests", "tokens", "input-tokens", "output-tokens"):
         if _number(headers.get(f"anthropic-ratelimit-{kind}-remaining")) == 0:
             waits.append(seconds_until(headers.get(f"anthropic-ratelimit-{kind}-reset"), now))
-    known = [wait for wait in waits if wait is not None]
-    return max(known, default=None)
+    durations = [wait for wait in waits if wait is not None]
+    return max(durations, default=None)
 
 
 def _delay_of(body: Any) -> float | None:
@@ -129,7 +129,7 @@ def _in_words(text: str) -> float | None:
     match = _WORDS.search(text[:4000])
     if match is None:
         return None
-    written = re.sub(r"\s+", "", match[1]).lower()
+    spelling = re.sub(r"\s+", "", match[1]).lower()
     for long, short in _LONG_UNITS.items():
-        written = re.sub(rf"{long}s?", short, written)
-    return duration(written)
+        spelling = re.sub(rf"{long}s?", short, spelling)
+    return duration(spelling)

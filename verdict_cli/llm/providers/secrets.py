@@ -20,8 +20,12 @@ _MIN_LENGTH = 8
 
 def model_secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables with a key-like name and of the model's own variable, the longest first."""
-    own = model.api_key_env
-    values = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
+    key_variable = model.api_key_env
+    values = {
+        value.strip()
+        for name, value in environ.items()
+        if name == key_variable or _NAME.search(name)
+    }
     return _longest_first(values)
 
 

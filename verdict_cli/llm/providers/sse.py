@@ -87,8 +87,8 @@ class _Message:
         }
         if self.calls:
             functions = [
-                {key: "".join(parts) for key, parts in self.calls[at].items()}
-                for at in sorted(self.calls)
+                {key: "".join(parts) for key, parts in self.calls[index].items()}
+                for index in sorted(self.calls)
             ]
             message["tool_calls"] = [
                 {"type": "function", "function": function} for function in functions

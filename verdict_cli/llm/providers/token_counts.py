@@ -71,9 +71,9 @@ def by_script(text: str) -> int:
     """Tokens by the number of characters and their script."""
     if text.isascii():
         return round(len(text) / LATIN)
-    other = len(_NOT_LATIN.findall(text))
+    non_latin = len(_NOT_LATIN.findall(text))
     wide = len(_NOT_ALPHABETIC.findall(text))
-    return round((len(text) - other) / LATIN + (other - wide) / _OTHER + wide / _WIDE)
+    return round((len(text) - non_latin) / LATIN + (non_latin - wide) / _OTHER + wide / _WIDE)
 
 
 def prompt_tokens(request: Request, tokens_of: Callable[[str], int]) -> int:

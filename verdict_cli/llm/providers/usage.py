@@ -128,23 +128,23 @@ def read_usage(stated: Any) -> Usage | None:
         completion = max(0, total - prompt)
     if prompt is None or completion is None:
         return None
-    others = [value for key, value in stated.items() if key not in _COUNTS]
-    if prompt and total in (None, prompt + completion) and not any(map(_has_tokens, others)):
+    more_counts = [value for key, value in stated.items() if key not in _COUNTS]
+    if prompt and total in (None, prompt + completion) and not any(map(_has_tokens, more_counts)):
         return Usage(prompt, completion)  # most are, and reading all takes longer
     details = _details(stated, "prompt_tokens_details", "input_tokens_details")
     read = max(
         _known(details, "cached_tokens", "cache_read_input_tokens") or 0,
         _largest(stated, _READ_KEYS),
     )
-    written = _largest(details, _WRITTEN_KEYS) or _largest(stated, _WRITTEN_KEYS)
+    cache_writes = _largest(details, _WRITTEN_KEYS) or _largest(stated, _WRITTEN_KEYS)
     of_output = _details(stated, "completion_tokens_details", "output_tokens_details")
     thought = _known(of_output, "reasoning_tokens") or _known(stated, "reasoning_tokens") or 0
-    charged = _charged(prompt, completion, total, read, written, thought)
+    charged = _charged(prompt, completion, total, read, cache_writes, thought)
     is_counted = charged.completion_tokens and _known(stated, *_INPUT_KEYS) != 0
     if not charged.prompt_tokens and not is_counted:
         return None  # every prompt has tokens: a server that counts none has not counted
     hours = _known(_details(stated, "cache_creation"), "ephemeral_1h_input_tokens") or 0
-    return replace(charged, hour_cache_tokens=min(hours, written)) if hours else charged
+    return replace(charged, hour_cache_tokens=min(hours, cache_writes)) if hours else charged
 
 
 _INPUT_KEYS = ("prompt_tokens", "input_tokens")
@@ -165,10 +165,10 @@ def _has_tokens(value: Any) -> bool:
 
 
 def _charged(
-    prompt: int, completion: int, total: int | None, read: int, written: int, thought: int
+    prompt: int, completion: int, total: int | None, read: int, cache_writes: int, thought: int
 ) -> Usage:
     """The dearest reading that the total allows, and a note where none fits."""
-    cache, sums = read + written, prompt + completion
+    cache, sums = read + cache_writes, prompt + completion
     beyond = (total or sums) - sums
     notes = []
     if cache > prompt or (cache and beyond in (cache, cache + thought) and beyond != thought):
@@ -187,7 +187,7 @@ def _charged(
         completion = total - prompt
     elif total and total < prompt + completion and not notes:
         notes.append(f"total_tokens is {total}, less than its parts: the parts count")
-    return Usage(prompt, completion, read, written, thought, note="; ".join(notes))
+    return Usage(prompt, completion, read, cache_writes, thought, note="; ".join(notes))
 
 
 def _known(values: Mapping[str, Any], *keys: str) -> int | None:

@@ -70,8 +70,8 @@ class RequestBodies:
         if mode in ("prompt", "json") and request.json_schema is not None:
             request = with_instruction(request)
         body = protocol.body(request, name, mode)
-        rest = (request.top_logprobs, request.stream, mode, name)
-        sent = self._parameters.get((request.model, request.json_schema), rest, parameters, body)
+        key = (request.top_logprobs, request.stream, mode, name)
+        sent = self._parameters.get((request.model, request.json_schema), key, parameters, body)
         return orjson.dumps(body), sent
 
 
@@ -147,8 +147,8 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
 
 def protocol_parts(message: Message) -> list[dict[str, Any]]:
     """A message's content as OpenAI's parts (``text`` and ``image_url``), also where it is text alone."""
-    written = message_content(message)
-    return [{"type": "text", "text": written}] if isinstance(written, str) else written
+    content = message_content(message)
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def data_url(url: str) -> tuple[str, str] | None:

@@ -66,12 +66,12 @@ def _position(position: Any) -> tuple[Alternative, ...]:
     if _is_list(position):
         return tuple(_alternative(item) for item in position)
     chosen = _alternative(position)
-    others = position.get("top_logprobs")
-    if others is None:
+    alternatives = position.get("top_logprobs")
+    if alternatives is None:
         return (chosen,)
-    if not _is_list(others):
-        raise ValueError(f"top_logprobs must be a list, not {_kind(others)}")
-    listed = (_alternative(item) for item in others)
+    if not _is_list(alternatives):
+        raise ValueError(f"top_logprobs must be a list, not {_kind(alternatives)}")
+    listed = (_alternative(item) for item in alternatives)
     return (chosen, *(other for other in listed if other.token != chosen.token))
 
 
@@ -106,10 +106,10 @@ def is_strict(schema: Any) -> bool:
     if not isinstance(schema, Mapping):
         return True
     if schema.get("type") == "object":
-        named = schema.get("properties", {})
+        properties = schema.get("properties", {})
         if schema.get("additionalProperties") is not False or set(
             schema.get("required", ())
-        ) != set(named):
+        ) != set(properties):
             return False
-        return all(is_strict(part) for part in named.values())
+        return all(is_strict(part) for part in properties.values())
     return all(is_strict(part) for part in schema.values())
