@@ -114,23 +114,23 @@ def _criteria(
 def _pool(
     work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int
 ) -> dict[str, Any]:
-    left = [
+    answers = [
         (index, output) for index, output in zip(indices, before, strict=True) if output is not None
     ]
-    if len(left) < work.unit.quorum:
+    if len(answers) < work.unit.quorum:
         raise RowError(
-            f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}",
+            f"{len(answers)} of {len(before)} units are left, the quorum is {work.unit.quorum}",
             kind="quorum",
         )
-    weights = None if work.weights is None else [work.weights[index] for index, _ in left]
+    weights = None if work.weights is None else [work.weights[index] for index, _ in answers]
     pooled: dict[str, Any] = {}
     values_of: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
         values = values_of[name] = [
-            numbers[index](pooled_field(output, name)) for index, output in left
+            numbers[index](pooled_field(output, name)) for index, output in answers
         ]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
-        if len(left) < len(before):
+        if len(answers) < len(before):
             pooled[name] = work.unit.of_the_rest(pooled[name], values)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, values_of, weights)
 

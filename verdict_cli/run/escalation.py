@@ -69,8 +69,8 @@ async def _same_verdict(
         if not fails_row(error):
             raise
         return None
-    named = next(((name,) for name in VERDICT_FIELDS if name in output), tuple(output))
-    return all(last.get(name) == output[name] for name in named if name != "explanation")
+    names = next(((name,) for name in VERDICT_FIELDS if name in output), tuple(output))
+    return all(last.get(name) == output[name] for name in names if name != "explanation")
 
 
 def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:

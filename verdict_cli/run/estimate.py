@@ -66,8 +66,8 @@ def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None)
     """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
 
     def holds(numbers: Iterable[int]) -> bool:
-        known = (plan.conditions[number] for number in numbers if values is not None)
-        return all(condition(values or {}) for condition in known if not condition.waits)
+        conditions = (plan.conditions[number] for number in numbers if values is not None)
+        return all(condition(values or {}) for condition in conditions if not condition.waits)
 
     runs: Counter[int] = Counter()
     for node in plan.nodes:
@@ -316,8 +316,8 @@ def total(lines: Iterable[Line], unit: str, model: str) -> Line:
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if len(numbers) == len(counts) else None
 
 
 def _names(node: Node, models: tuple[Model, ...]) -> list[str]:

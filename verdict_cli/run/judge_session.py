@@ -43,13 +43,13 @@ class RowInputs:
         source: Mapping[str, Any] = rename_columns(self._columns, values)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
-                known = ", ".join(map(repr, source)) or "none"
+                columns = ", ".join(map(repr, source)) or "none"
                 message = f"the row has no column {used.column!r}, which {used.location} uses"
                 raise DataError(
                     Problem(
                         "missing-column",
                         message,
-                        f"{used.hint and used.hint + '; '}its columns are {known}",
+                        f"{used.hint and used.hint + '; '}its columns are {columns}",
                     )
                 )
         for brace in self._plan.braces:

@@ -26,11 +26,11 @@ def _hint(counts: LabelCounts) -> str:
 def _column_with_blanks(counts: LabelCounts) -> str | None:
     """The column of the labels where some are blank, and the others numbers written as text."""
     path = counts.target.path
-    seen = [value for _, value in counts.seen.values()]
-    labels = [value for value in seen if value != ""]
+    label_values = [value for _, value in counts.seen.values()]
+    labels = [value for value in label_values if value != ""]
     if path is None or len(path) != 2 or path[0] != "source" or counts.others:
         return None
-    if not labels or len(labels) == len(seen):
+    if not labels or len(labels) == len(label_values):
         return None
     return str(path[1]) if all(_is_number(value) for value in labels) else None
 
@@ -114,12 +114,12 @@ def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> 
     )
     mixed = len(texts) > 1
     differ = possible.numeric is not None and not mixed and texts == {possible.numeric}
-    known = {label_value_key(value) for value in possible.values or ()}
-    apart = bool(known) and not counts.others and not known & seen.keys()
+    keys = {label_value_key(value) for value in possible.values or ()}
+    apart = bool(keys) and not counts.others and not keys & seen.keys()
     booleans = bool(possible.values) and all(
         isinstance(value, bool) for value in possible.values or ()
     )
-    if known & seen.keys() or not (differ or (apart and (True in texts or booleans))):
+    if keys & seen.keys() or not (differ or (apart and (True in texts or booleans))):
         return []
     if counts.evaluation.group is not None and not differ:
         return []
@@ -135,8 +135,8 @@ def _off_scale(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> li
     possible = counts.possible
     if possible.values is None or counts.evaluation.group is not None or not _is_nominal(counts):
         return []
-    known = {label_value_key(value) for value in possible.values}
-    off = {key: value for key, value in seen.items() if key not in known}
+    keys = {label_value_key(value) for value in possible.values}
+    off = {key: value for key, value in seen.items() if key not in keys}
     count = counts.others + sum(count for count, _ in off.values())
     if not count:
         return []

@@ -106,16 +106,16 @@ class LabelCounts(Struct):
 
     def _field(self, value: Any) -> str:
         """A hint for a label that is not a value: the field of a mapping that could be meant."""
-        named = (
+        names = (
             [name for name, part in value.items() if isinstance(part, str | int | float)]
             if isinstance(value, Mapping)
             else []
         )
-        if named and self.target.path is not None:
+        if names and self.target.path is not None:
             example = (
-                f"{self.target.text}.{named[0]}"
-                if str(named[0]).isidentifier()
-                else f"{self.target.text}[{named[0]!r}]"
+                f"{self.target.text}.{names[0]}"
+                if str(names[0]).isidentifier()
+                else f"{self.target.text}[{names[0]!r}]"
             )
             return f"name one of its fields, such as `{example}`"
         return "give a label, a number or null"
@@ -143,9 +143,9 @@ def count_labels(evaluation: Evaluation, possible: PossibleValues) -> LabelCount
         return None
     if not _uses_source_only(target):
         return None
-    known = where if where is not None and _uses_source_only(where) else None
+    condition = where if where is not None and _uses_source_only(where) else None
     return LabelCounts(
-        evaluation, target, known, possible, whole=where is None or known is not None
+        evaluation, target, condition, possible, whole=where is None or condition is not None
     )
 
 

@@ -131,9 +131,10 @@ async def _each(
     """
     own_calls: list[list[Call]] = [[] for _ in arrangements]
     outcomes = await asyncio.gather(
-        *(response(index, own) for index, own in enumerate(own_calls)), return_exceptions=True
+        *(response(index, unit_calls) for index, unit_calls in enumerate(own_calls)),
+        return_exceptions=True,
     )
-    calls += [call for own in own_calls for call in own]
+    calls += [call for unit_calls in own_calls for call in unit_calls]
     errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if errors:
         raise next((error for error in errors if not fails_row(error)), errors[0])

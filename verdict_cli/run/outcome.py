@@ -114,16 +114,16 @@ def _of_expression(plan: Plan, value: Callable[[Result], Any]) -> Reward:
 def _of_output(plan: Plan) -> Reward:
     last = plan.output_node
     if last is None:
-        given = ", ".join(plan.nodes[index].id for index in plan.outputs)
+        outputs = ", ".join(plan.nodes[index].id for index in plan.outputs)
         raise UsageError(
-            f"the last step has {len(plan.outputs)} units and no single number: {given}",
+            f"the last step has {len(plan.outputs)} units and no single number: {outputs}",
             hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
         )
     fields = last.result.fields
-    named = [name for name in _REWARD_FIELDS if name in fields] or (
+    names = [name for name in _REWARD_FIELDS if name in fields] or (
         list(fields) if len(fields) == 1 else []
     )
-    for name in named:
+    for name in names:
         number = _number(fields[name])
         if number is not None:
             return lambda result: _finite(

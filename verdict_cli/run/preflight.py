@@ -185,7 +185,7 @@ def dataset_for(
     """The files as the dataset of the plan: its columns, types, filter and required columns. ``origins`` names what files
     are copies of."""
     keys = plan.resolved.get("dataset") or {}
-    shown = [used for used in plan.columns if used.is_shown]
+    columns = [used for used in plan.columns if used.is_shown]
     optional = frozenset(used.column for used in plan.columns if not used.is_needed)
     typed = () if plan.row_types is None else tuple(plan.row_types.fields)
     dataset = Dataset(
@@ -194,14 +194,14 @@ def dataset_for(
         id=keys.get("id"),
         is_id_optional=plan.is_shipped,
         blank=keys.get("blank", "fail"),
-        blank_columns=tuple(used.column for used in shown),
+        blank_columns=tuple(used.column for used in columns),
         required=tuple(
             name
             for name in dict.fromkeys([*(used.column for used in plan.columns), *typed])
             if name not in optional
         ),
         hints={used.column: used.hint for used in plan.columns if used.hint},
-        cast=_converter(plan, files[0], optional | {used.column for used in shown}),
+        cast=_converter(plan, files[0], optional | {used.column for used in columns}),
         keep=_row_filter(plan.where),
         rules="|".join(
             str(keys.get(name, ""))
@@ -291,12 +291,12 @@ def preflight(
         absent = absent_columns(plan, dataset)
         if not absent:
             raise
-        others = [
+        problems = [
             problem
             for problem in error.problems
             if problem.code not in ("missing-column", "more-bad-rows")
         ]
-        raise SpecError([*absent, *others]) from None
+        raise SpecError([*absent, *problems]) from None
     if facts.unseen:
         absent = absent_columns(plan, dataset)
         if absent:
@@ -367,8 +367,10 @@ def absent_columns(plan: Plan, dataset: Dataset) -> list[Problem]:
                 "the columns are:", f"the columns of {dataset.name_of(dataset.files[0])} are:"
             )
             problem = Problem("missing-column", f"the data has no column {used.column!r}", hint)
-            at = used.location
-            problems.append(problem.at(at.file, at.line, at.column, at.path))
+            location = used.location
+            problems.append(
+                problem.at(location.file, location.line, location.column, location.path)
+            )
     return problems
 
 
@@ -512,8 +514,8 @@ class _Checks:
             hint = f"to begin a new one, give the column another name: `dataset: {{columns: {{{column}_text: {column}}}}}`"
             errors.append(Problem("not-a-conversation", message, hint))
         warnings: list[Problem] = []
-        for counted, at in self._labels:
-            label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
+        for counted, location in self._labels:
+            label_errors, label_warnings = check_label_values(counted, location, sampled=sampled)
             errors += label_errors
             warnings += label_warnings
         for column, (count, first) in self._unread.items():
@@ -531,12 +533,12 @@ class _Checks:
             )
         warnings += [self._no_list(column) for column in self._not_lists]
         named = [at for counted, at in self._labels if counted.bad is not None]
-        for check, at in self._evaluations:
-            if at in named:
+        for check, location in self._evaluations:
+            if location in named:
                 continue
             if (problem := check.problem()) is not None:
                 (warnings if sampled else errors).append(
-                    problem.at(at.file, at.line, at.column, problem.path)
+                    problem.at(location.file, location.line, location.column, problem.path)
                 )
         return errors, warnings
 

@@ -39,17 +39,17 @@ def open_standard_descriptors() -> None:
             )
 
 
-def calls_at_once(asked: int) -> int:
+def calls_at_once(count: int) -> int:
     """How many calls may be in flight: as many as asked for, or as the limit of open files allows once it is raised as far as
     the system lets a process do. UsageError where not even a call would have a file."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return asked
+        return count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = asked + FILES_BESIDE_CALLS
+    needed = count + FILES_BESIDE_CALLS
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return asked
+        return count
     if hard == resource.RLIM_INFINITY or hard > soft:
         most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         try:
@@ -62,7 +62,7 @@ def calls_at_once(asked: int) -> int:
             f"this process may open {soft} files, and a run needs {FILES_BESIDE_CALLS + 1} and one for each call at once",
             hint="raise the limit, such as by `ulimit -n 1024`",
         )
-    return min(asked, soft - FILES_BESIDE_CALLS)
+    return min(count, soft - FILES_BESIDE_CALLS)
 
 
 def check_space(folder: Path) -> None:

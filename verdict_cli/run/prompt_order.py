@@ -126,8 +126,8 @@ def _placeholder(node: Node, request: Request, text: str) -> str:
     """The placeholder that inserted the text."""
     prompt = node.work.prompt if isinstance(node.work, LLMNode) else None
     if isinstance(prompt, PlaceholderPrompt):
-        shown = [slot for slot in prompt.slots if slot.is_of_row and not slot.image]
-        for slot, inserted in zip(shown, request.inserted, strict=False):
+        slots = [slot for slot in prompt.slots if slot.is_of_row and not slot.image]
+        for slot, inserted in zip(slots, request.inserted, strict=False):
             if inserted == text:
                 return f"{{{format_expression_path(slot.written)}}}"
     return "a text of the row"

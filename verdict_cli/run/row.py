@@ -301,12 +301,12 @@ class RowRunner:
                 if index in self.waiting:
                     self._parent_done(index)
             return
-        rest = [index for item in early.items[layer.started :] for index in item]
+        indices = [index for item in early.items[layer.started :] for index in item]
         layer.started = len(early.items)
-        self.saved[pool.id] = sum(calls_of(self.plan.nodes[index]) for index in rest)
-        for index in rest:
+        self.saved[pool.id] = sum(calls_of(self.plan.nodes[index]) for index in indices)
+        for index in indices:
             self.waiting.pop(index, None)
-        for index in rest:
+        for index in indices:
             self._finish(index, None)
 
     def _fail(self, index: int, kind: str, message: str) -> None:

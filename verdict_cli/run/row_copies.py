@@ -39,8 +39,8 @@ def _key_columns(plan: Plan, results: Path, id_column: str | None) -> list[tuple
     stored = [name for name in table_columns(results) if name.startswith("source.")]
     asked = {f"source.{used.column}" for used in plan.columns if used.asked}
     targets = {evaluation.target for evaluation in plan.evaluations.values()}
-    shown = tuple(name for name in stored if name in asked or name in targets)
-    keys = [shown] if asked & set(shown) else []
+    columns = tuple(name for name in stored if name in asked or name in targets)
+    keys = [columns] if asked & set(columns) else []
     if id_column is not None and f"source.{id_column}" in stored:
         keys.append((f"source.{id_column}",))
     return keys
@@ -48,10 +48,10 @@ def _key_columns(plan: Plan, results: Path, id_column: str | None) -> list[tuple
 
 def _copies(results: Path, columns: Sequence[str]) -> int:
     """How many rows are equal in these columns to an earlier one; eight bytes of each row are in memory."""
-    seen: set[int] = set()
+    hashes: set[int] = set()
     rows = 0
     for batch in read_table(results, columns):
         values = list(zip(*(batch[name] for name in columns), strict=True))
         rows += len(values)
-        seen.update(hash(repr(row)) for row in values)
-    return rows - len(seen)
+        hashes.update(hash(repr(row)) for row in values)
+    return rows - len(hashes)

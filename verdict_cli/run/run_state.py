@@ -35,15 +35,15 @@ class FinishedRows:
         self.count = 0
 
     def __contains__(self, row: int) -> bool:
-        at = row >> 3
-        return at < len(self._bits) and bool(self._bits[at] >> (row & 7) & 1)
+        index = row >> 3
+        return index < len(self._bits) and bool(self._bits[index] >> (row & 7) & 1)
 
     def add(self, row: int) -> None:
         """Note a finished row."""
-        at = row >> 3
-        if at >= len(self._bits):
-            self._bits.extend(bytes(at - len(self._bits) + 1024))
-        self._bits[at] |= 1 << (row & 7)
+        index = row >> 3
+        if index >= len(self._bits):
+            self._bits.extend(bytes(index - len(self._bits) + 1024))
+        self._bits[index] |= 1 << (row & 7)
         self.count += 1
 
     def discard(self, row: int) -> None:
@@ -54,7 +54,9 @@ class FinishedRows:
     @property
     def first_missing(self) -> int:
         """The first row that is not finished."""
-        full = next((at for at, byte in enumerate(self._bits) if byte != 0xFF), len(self._bits))
+        full = next(
+            (index for index, byte in enumerate(self._bits) if byte != 0xFF), len(self._bits)
+        )
         row = 8 * full
         while row in self:
             row += 1

@@ -104,10 +104,10 @@ def output_scores(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Score]:
         if not isinstance(explanation, str):
             explanation = None
         for field, kind in node.result.fields.items():
-            given = output.get(field)
-            value, label = _value_and_label(without_null(kind), given)
-            if given is not None and (value is not None or label is not None):
-                yield Score(f"{home}.{field}", given, value, label, explanation)
+            field_value = output.get(field)
+            value, label = _value_and_label(without_null(kind), field_value)
+            if field_value is not None and (value is not None or label is not None):
+                yield Score(f"{home}.{field}", field_value, value, label, explanation)
 
 
 def _value_and_label(kind: FieldType, value: Any) -> tuple[float | None, str | None]:

@@ -154,8 +154,8 @@ class Session:
     def reuse(self, others: Sequence[Session]) -> None:
         """Look for replies in the databases of these runs, which are finished, too."""
         databases = (other.directory.database for other in others)
-        found = tuple(database for database in databases if database.is_file())
-        self.options = replace(self.options, reuse=(*self.options.reuse, *found))
+        files = tuple(database for database in databases if database.is_file())
+        self.options = replace(self.options, reuse=(*self.options.reuse, *files))
 
     def _job(self, store: CacheStore | None) -> RunJob:
         import_table_writer()

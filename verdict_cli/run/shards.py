@@ -167,13 +167,13 @@ def _check_same_run(shards: Sequence[_Shard]) -> None:
 def _check_complete(shards: Sequence[_Shard]) -> None:
     """UsageError where a shard is missing, or is there twice."""
     count = shards[0].count
-    found = Counter(shard.number for shard in shards)
-    twice = [number for number, times in found.items() if times > 1]
+    counts = Counter(shard.number for shard in shards)
+    twice = [number for number, times in counts.items() if times > 1]
     if twice:
         raise UsageError(
             f"shard {twice[0]}/{count} is there twice", hint="name each directory once"
         )
-    absent = [f"{number}/{count}" for number in range(count) if number not in found]
+    absent = [f"{number}/{count}" for number in range(count) if number not in counts]
     if absent:
         names = ", ".join(absent[:10]) + (" …" if len(absent) > 10 else "")
         raise UsageError(

@@ -75,22 +75,22 @@ def vote(counts: tuple[int, ...], values: int | None, left: int) -> float:
     return won / math.comb(sum(counts) + kinds + left - 1, left)
 
 
-def _spread(ways: list[int], own: list[int]) -> list[int]:
+def _spread(ways: list[int], counts: list[int]) -> list[int]:
     """In how many ways this many votes can fall when one more value takes its part; ``own`` is [] where it must not."""
     return [
-        sum(own[taken] * ways[total - taken] for taken in range(min(total, len(own) - 1) + 1))
+        sum(counts[taken] * ways[total - taken] for taken in range(min(total, len(counts) - 1) + 1))
         for total in range(len(ways))
     ]
 
 
 def _counts(values: Sequence[Any]) -> list[int]:
-    known: list[Any] = []
+    distinct: list[Any] = []
     counts: list[int] = []
     for value in values:
-        if value in known:
-            counts[known.index(value)] += 1
+        if value in distinct:
+            counts[distinct.index(value)] += 1
         else:
-            known.append(value)
+            distinct.append(value)
             counts.append(1)
     return counts
 
@@ -99,20 +99,20 @@ def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> 
     # Here, because it imports numpy, which the start of a run does without.
     from verdict_cli.distributions import student_cdf, student_quantile
 
-    asked = len(values)
-    whole, total = asked + left, math.fsum(values)
+    count = len(values)
+    whole, total = count + left, math.fsum(values)
     low, high = (total + left * rule.low) / whole, (total + left * rule.high) / whole
-    mean = total / asked
+    mean = total / count
     squares = (rule.high - rule.low) ** 2 / 4 + math.fsum((value - mean) ** 2 for value in values)
-    error = math.sqrt(squares / asked / asked * left / whole)
+    error = math.sqrt(squares / count / count * left / whole)
     if rule.threshold is not None:
         if low >= rule.threshold or high < rule.threshold:
             return True
-        return student_cdf(asked, abs(mean - rule.threshold) / error) >= confidence
+        return student_cdf(count, abs(mean - rule.threshold) / error) >= confidence
     assert rule.within is not None
     if max(high - mean, mean - low) <= rule.within:
         return True
-    return confidence < 1 and student_quantile(asked, (1 + confidence) / 2) * error <= rule.within
+    return confidence < 1 and student_quantile(count, (1 + confidence) / 2) * error <= rule.within
 
 
 def is_audited(early: EarlyStop, seed: int, row: str | int) -> bool:

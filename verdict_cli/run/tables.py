@@ -89,10 +89,10 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
         ParquetTable(path / CALLS, of_calls[0], declared=of_calls[1]) as calls,
     ):
         for rows in _groups(source.rows()):
-            made = _calls(source, rows)
-            counts.add_calls(made)
-            if made:
-                calls.add(call_columns(made))
+            answers = _calls(source, rows)
+            counts.add_calls(answers)
+            if answers:
+                calls.add(call_columns(answers))
             of_data = [row for row in rows if row.row >= 0]
             for row in of_data:
                 failure = None if row.failure is None else Failure(*row.failure, "")

@@ -104,11 +104,11 @@ def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> Annota
     ):
         return None
     rows = read_annotations(results.with_name(FILE)).values()
-    given = Counter(name for row in rows for name, label in row.items() if label.label is not None)
-    if len(given) < 2:
+    counts = Counter(name for row in rows for name, label in row.items() if label.label is not None)
+    if len(counts) < 2:
         return None
     skipped = Counter(name for row in rows for name, label in row.items() if label.skipped)
-    names = sorted(given)
+    names = sorted(counts)
     panel = Evaluation(
         panel=(evaluation.prediction, *(f"human.labels[{name!r}]" for name in names)),
         where=evaluation.where,
@@ -180,17 +180,17 @@ def _mean(values: Floats) -> Floats:
 
 
 def _overall(values: Floats) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else None
 
 
 def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
     kind: EvaluationKind = "classification" if nominal else "numeric"
     people = replace(data, panel=data.panel[1:], votes=data.votes[1:], kind=kind)
-    kept = np.flatnonzero(judged_rows(people))
-    if not len(kept):
+    rows = np.flatnonzero(judged_rows(people))
+    if not len(rows):
         return undefined_value("no row has labels of two annotators")
-    sample, statistics = sampled_statistics("panel", ("krippendorff_alpha",), people, kept)
+    sample, statistics = sampled_statistics("panel", ("krippendorff_alpha",), people, rows)
     return metrics_with_intervals(statistics, sample, draw)["krippendorff_alpha"]
 
 
@@ -223,9 +223,9 @@ def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
         with_others = np.delete(agreements, [0, 1 + left_out], axis=2)
         own = with_others[:, 1 + left_out]
         judge, human = _mean(np.where(np.isfinite(own), with_others[:, 0], np.nan)), _mean(own)
-        known = np.isfinite(judge) & np.isfinite(human)
-        if known.sum() >= 2:
-            p_values[left_out] = advantage_p(judge[known], human[known])
+        finite = np.isfinite(judge) & np.isfinite(human)
+        if finite.sum() >= 2:
+            p_values[left_out] = advantage_p(judge[finite], human[finite])
     if not p_values:
         return {}
     adjusted = false_discovery_control(list(p_values.values()), method="by")

@@ -130,7 +130,7 @@ def compare_runs(
     expressions over the last run's rows that slice every evaluation, after its own. Raises DataError where rows cannot be
     paired or measured.
     """
-    known, sizes = row_identities(runs), sizes or [1] * len(runs)
+    identities, sizes = row_identities(runs), sizes or [1] * len(runs)
     sliced = {
         name: [
             *(earlier.model_copy(update={"by": ()}) for earlier in every[:-1]),
@@ -139,7 +139,9 @@ def compare_runs(
         for name, every in evaluations.items()
     }
     sides = [
-        run_rows({name: every[index] for name, every in sliced.items()}, run, known.keys[index])
+        run_rows(
+            {name: every[index] for name, every in sliced.items()}, run, identities.keys[index]
+        )
         for index, run in enumerate(runs)
     ]
     compared = {}
@@ -149,14 +151,16 @@ def compare_runs(
             compared[name] = ComparedEvaluation("", reason=pairs)
             continue
         shown = (
-            dict(zip(known.keys[-1], known.shown, strict=True)) if every[-1].group is None else {}
+            dict(zip(identities.keys[-1], identities.shown, strict=True))
+            if every[-1].group is None
+            else {}
         )
         compared[name] = _Comparer(name, every[-1], pairs, sizes, seed, level).compared(shown)
     wholes = zip(
         compared, _adjusted([evaluation.whole for evaluation in compared.values()]), strict=True
     )
     return RunComparison(
-        known,
+        identities,
         {name: replace(compared[name], whole=whole) for name, whole in wholes},
         level,
         tuple(sizes),
@@ -184,7 +188,8 @@ def _changed(part: Slice, change: Callable[[str, int, Difference], Difference]) 
     metrics = {}
     for metric, against in part.metrics.items():
         changed = (
-            change(metric, at, difference) for at, difference in enumerate(against.differences, 1)
+            change(metric, index, difference)
+            for index, difference in enumerate(against.differences, 1)
         )
         metrics[metric] = structs.replace(against, differences=tuple(changed))
     return structs.replace(part, metrics=metrics)
@@ -257,13 +262,13 @@ class _Comparer(Struct, frozen=True):
         return Slice(len(indices), every, test)
 
     def _with_open_rows(
-        self, whole: Slice, metric: str, at: int, difference: Difference
+        self, whole: Slice, metric: str, index: int, difference: Difference
     ) -> Difference:
         """The difference of a pipeline with the rows that it leaves out."""
         if difference.change.value is None or metric == CORRECTED:
             return difference
-        against, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:at])
-        runs = [*range(first), *range(start, start + self.sizes[at])]
+        against, first, start = whole.metrics[metric], self.sizes[0], sum(self.sizes[:index])
+        runs = [*range(first), *range(start, start + self.sizes[index])]
 
         def change_of(pairs: PairedRows) -> MetricValue:
             draw = Draw(np.random.default_rng(0))

@@ -344,8 +344,8 @@ def _anytime_value(
 ) -> MetricValue:
     """The metric with the interval that holds at every look; none where it is not the mean of independent rows."""
     family = metric_input(metric, data)
-    kept = np.flatnonzero(usable(family, data))
-    sample, statistics = sampled_statistics(family, (metric,), data, kept)
+    rows = np.flatnonzero(usable(family, data))
+    sample, statistics = sampled_statistics(family, (metric,), data, rows)
     ends = None
     if data.cluster is None:
         ends = anytime_ends(statistics[metric], sample, level)
@@ -452,8 +452,8 @@ class _Limit(Struct, frozen=True):
     def worst_end(self, values: Iterable[MetricValue | None]) -> float:
         """The end that is the farthest on the limit's side."""
         every = [self.end(value) for value in values if value is not None]
-        known = [end for end in every if end is not None]
-        return min(known) if self.side == "min" else max(known)
+        ends = [end for end in every if end is not None]
+        return min(ends) if self.side == "min" else max(ends)
 
     def text(self, value: float) -> str:
         """The value to four digits; to six where four would read as the limit that it misses."""
@@ -616,8 +616,8 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
 
 def counts_errors(metric: str) -> bool:
     """Whether lower values of the metric are better."""
-    known = find_metric(metric)
-    return known is not None and known.lower_is_better
+    definition = find_metric(metric)
+    return definition is not None and definition.lower_is_better
 
 
 def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:

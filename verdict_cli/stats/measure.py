@@ -96,15 +96,17 @@ def metric_values(
 def _values_of_input(
     family: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
-    kept = rows[usable(family, data)[rows]]
-    reason = wrong_types(family, data) if len(kept) else "no rows"
+    usable_rows = rows[usable(family, data)[rows]]
+    reason = wrong_types(family, data) if len(usable_rows) else "no rows"
     reason = reason or undefined_for_wrong_rows(family, data, rows)
     if reason:
-        return {metric: undefined_value(reason, len(kept)) for metric in metrics}
+        return {metric: undefined_value(reason, len(usable_rows)) for metric in metrics}
     if family in BY_CLUSTER:
-        return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
-    sample, statistics = sampled_statistics(family, metrics, data, kept)
-    used = len(np.union1d(data.target[kept], data.prediction[kept]))
+        return {
+            metric: _mean_within_clusters(metric, data, usable_rows, draw) for metric in metrics
+        }
+    sample, statistics = sampled_statistics(family, metrics, data, usable_rows)
+    used = len(np.union1d(data.target[usable_rows], data.prediction[usable_rows]))
     are_classes = family != "labels" or used <= MOST_DISTINCT_LABELS
     if not are_classes:
         none = undefined_statistic(f"there are {used} distinct labels, too many for classes")
@@ -114,7 +116,7 @@ def _values_of_input(
         }
     values = metrics_with_intervals(statistics, sample, draw)
     if are_classes and "confusion" in metrics:
-        values["confusion"] = MetricValue(confusion_counts(data, kept), None, None, sample.n)
+        values["confusion"] = MetricValue(confusion_counts(data, usable_rows), None, None, sample.n)
     return values
 
 

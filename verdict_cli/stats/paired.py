@@ -169,7 +169,10 @@ def pair(*runs: RunRows) -> PairedRows | str:
         np.array([positions[key] for key in shared], dtype=np.int64) for positions in positions_of
     )
     targets = _targets(runs[0][0], rows[0])
-    if any(_targets(run[0], at) != targets for run, at in zip(runs[1:], rows[1:], strict=True)):
+    if any(
+        _targets(run[0], positions) != targets
+        for run, positions in zip(runs[1:], rows[1:], strict=True)
+    ):
         return "the runs' targets differ on the rows that they share"
     return PairedRows(
         tuple(run[0] for run in runs), rows, tuple(run[2] for run in runs), runs[-1][1]
@@ -239,11 +242,11 @@ def _difference(
     if metric == CORRECTED:
         return _corrected(pairs, first, spread, draw.level)
     family = metric_input(metric, data[-1])
-    kept = pairs.scored(family)
-    undefined = _not_comparable(family, data, kept, spread)
+    scored_pairs = pairs.scored(family)
+    undefined = _not_comparable(family, data, scored_pairs, spread)
     if undefined:
         return undefined_difference(undefined)
-    rows = [at[kept] for at in pairs.rows]
+    rows = [positions[scored_pairs] for positions in pairs.rows]
     if family in BY_CLUSTER:
         return _within_clusters(metric, data, rows, draw, swaps)
     sample, every = statistics_of_runs(metric, family, data, rows)
@@ -358,12 +361,14 @@ def compare_with_reference(
         spread = run_spread(single, sizes)
         joint = _pooled(single, sizes, spread)
         runs = tuple(tuple(single.values[part].tolist()) for part in groups)
-        at = (
+        joint_level = (
             joint.level(level, contrasts, np.random.default_rng([*own, 1]))
             if len(sizes) > 2
             else level
         )
-        every[metric] = AgainstReference(tuple(joint.values.tolist()), runs, joint, spread, (), at)
+        every[metric] = AgainstReference(
+            tuple(joint.values.tolist()), runs, joint, spread, (), joint_level
+        )
     for index, part in enumerate(groups[1:]):
         draw = Draw(np.random.default_rng([*seeds, index]), level)
         differences = paired_differences(

@@ -77,15 +77,18 @@ def swap_tests(
     clusters = data[1].cluster
     unit, times = _units([*sides.values()], None if clusters is None else clusters[rows[1]])
     moved = {metric: side.moved(unit, len(times)) for metric, side in sides.items()}
-    seen = {metric: float(side.differences(None)[0]) for metric, side in sides.items()}
-    defined = [metric for metric in sides if np.isfinite(seen[metric])]
+    difference_of = {metric: float(side.differences(None)[0]) for metric, side in sides.items()}
+    defined = [metric for metric in sides if np.isfinite(difference_of[metric])]
     if not len(times) or not defined:
         return dict.fromkeys(defined, (1.0, 1.0))
     atoms = max(len(side.weights[0]) for side in sides.values())
     count = min(_count(side.statistic, len(side.weights[0]), most) for side in sides.values())
     step = max(1, CELLS // max(atoms, len(times)))
     total = len(rows[0]) if clusters is None else len(np.unique(clusters[rows[1]]))
-    gains = {metric: sides[metric].gains(moved[metric], seen[metric], step) for metric in defined}
+    gains = {
+        metric: sides[metric].gains(moved[metric], difference_of[metric], step)
+        for metric in defined
+    }
     drawn: dict[str, list[Floats]] = {metric: [] for metric in defined}
     for swapped in _swaps(times, count, step, rng):
         for metric in defined:
@@ -93,11 +96,11 @@ def swap_tests(
             drawn[metric].append(studentised(raw, gains[metric], times - 2 * swapped, times, total))
     every = np.stack([np.concatenate(drawn[metric]) for metric in defined])
     of_all = times[None, :].astype(np.float64)
-    found = [
-        studentised(np.array([seen[metric]]), gains[metric], of_all, times, total)[0]
+    ratios = [
+        studentised(np.array([difference_of[metric]]), gains[metric], of_all, times, total)[0]
         for metric in defined
     ]
-    p = _shares(every, np.array(found), all_swapped=times.sum() <= ALL_SWAPPED)
+    p = _shares(every, np.array(ratios), all_swapped=times.sum() <= ALL_SWAPPED)
     return dict(zip(defined, p, strict=True))
 
 
@@ -203,33 +206,34 @@ def _swappable(
 ) -> _Swappable | None:
     """The metric over the pairs that count; None where there is none."""
     family = metric_input(metric, data[1])
-    kept = np.flatnonzero(scored(family))
-    if not len(kept):
+    indices = np.flatnonzero(scored(family))
+    if not len(indices):
         return None
-    at = (rows[0][kept], rows[1][kept])
+    positions = (rows[0][indices], rows[1][indices])
     stacked = stack_runs(
-        tuple(_scaled(metric, run, side) for run, side in zip(data, at, strict=True)), at
+        tuple(_scaled(metric, run, side) for run, side in zip(data, positions, strict=True)),
+        positions,
     )
     every = np.arange(len(stacked.target))
     sample, statistics = sampled_statistics(family, (metric,), stacked, every)
     sides = []
-    for atoms in (sample.atom[: len(kept)], sample.atom[len(kept) :]):
+    for atoms in (sample.atom[: len(indices)], sample.atom[len(indices) :]):
         side = np.full(len(rows[0]), MISSING, dtype=np.int64)
-        side[kept] = atoms
+        side[indices] = atoms
         sides.append((side, np.bincount(atoms, minlength=len(sample.counts)).astype(np.float64)))
     return _Swappable(statistics[metric], sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
 
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     """The run with its answers on a scale of their own, where the metric is the same on it."""
-    known = find_metric(metric)
-    if data.kind == "ranking" or known is None or not known.unchanged_by:
+    definition = find_metric(metric)
+    if data.kind == "ranking" or definition is None or not definition.unchanged_by:
         return data
     of_probability = metric_input(metric, data) == "probability"
     column = data.probability if of_probability else data.predictions
     numbers = column.numbers.copy()
     values = numbers[rows]
-    if known.unchanged_by == "linear":
+    if definition.unchanged_by == "linear":
         spread = float(values.std()) if np.isfinite(values).all() else 0.0
         numbers = (numbers - values.mean()) / spread if spread > 0 else numbers
     else:
@@ -245,10 +249,10 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
     """The first run's rows, then the second's, with the labels of both; without clusters."""
     old, new = data
-    known = {_hashable(label): label for label in new.labels}
+    label_of = {_hashable(label): label for label in new.labels}
     for label in old.labels:
-        known.setdefault(_hashable(label), label)
-    code_of = {key: code for code, key in enumerate(known)}
+        label_of.setdefault(_hashable(label), label)
+    code_of = {key: code for code, key in enumerate(label_of)}
     recoded = [code_of[_hashable(label)] for label in old.labels]
     table = np.array([*recoded, -1], dtype=np.int64)  # the last one, at -1 as MISSING is
 
@@ -264,7 +268,7 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
     return replace(
         new,
-        labels=tuple(known.values()),
+        labels=tuple(label_of.values()),
         target=codes(old.target, new.target),
         prediction=codes(old.prediction, new.prediction),
         **{name: column(getattr(old, name), getattr(new, name)) for name in COLUMNS},
@@ -332,24 +336,24 @@ def sign_flip_test(
     def ratio_of(signs: Floats) -> Floats:
         return studentised(signs @ gains, gains, signs, times, units)
 
-    seen = ratio_of(np.ones((1, len(gains))))
+    ratio = ratio_of(np.ones((1, len(gains))))
     if len(gains) > MOST_FLIPPED:
         spread = math.sqrt(float(gains @ gains)) if _alike(gains) else 1.0
-        return 2 * normal_cdf(-abs(float(seen[0])) / spread)
+        return 2 * normal_cdf(-abs(float(ratio[0])) / spread)
     every = [
         ratio_of(1 - 2 * flipped)
         for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)
     ]
-    return _shares(np.concatenate(every)[None, :], seen, all_swapped=len(gains) <= ALL_SWAPPED)[0][
+    return _shares(np.concatenate(every)[None, :], ratio, all_swapped=len(gains) <= ALL_SWAPPED)[0][
         0
     ]
 
 
 def holm_adjusted(values: Sequence[float | None], more: int = 0) -> list[float | None]:
     """The p-values adjusted as of one family (Holm, 1979), which has so many `more` tests; None stays None."""
-    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
+    p_values = sorted((p, index) for index, p in enumerate(values) if p is not None)
     adjusted, highest = list(values), 0.0
-    for rank, (p, index) in enumerate(known):
-        highest = min(1.0, max(highest, p * (len(known) + more - rank)))
+    for rank, (p, index) in enumerate(p_values):
+        highest = min(1.0, max(highest, p * (len(p_values) + more - rank)))
         adjusted[index] = highest
     return adjusted

@@ -302,8 +302,8 @@ def _not_drawn(pairs: GoldPairs) -> Floats:
     drawn have their label, the weights add up to fewer rows than there are, by the share that has it."""
     weights = pairs.weights
     share = min(float(weights.sum()) / len(pairs.judge), 1.0)
-    left: Floats = np.maximum(1 - share / weights, 0.0)
-    return left
+    remainder: Floats = np.maximum(1 - share / weights, 0.0)
+    return remainder
 
 
 def labelled_freedom(pairs: GoldPairs) -> float:
@@ -324,8 +324,8 @@ def design_effect(pairs: GoldPairs, influence: Floats) -> float:
         return 1.0
     sizes = np.bincount(cluster_of).astype(np.float64)
     sums = np.bincount(cluster_of, influence)
-    seen = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
-    return raised_design_effect(seen, sizes, 0.5)
+    effect = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
+    return raised_design_effect(effect, sizes, 0.5)
 
 
 def unseen_error(pairs: GoldPairs) -> float:
@@ -432,14 +432,14 @@ def corrected_runs(
 ) -> list[CorrectedRun] | MetricValue:
     """Each run over the rows that all runs answer, with the last run's clusters and what its estimates are of; the value that
     says why there is none."""
-    known = [pairs for pairs in golds if isinstance(pairs, GoldPairs)]
-    if len(known) < len(golds):
+    gold_pairs = [pairs for pairs in golds if isinstance(pairs, GoldPairs)]
+    if len(gold_pairs) < len(golds):
         side = SIDES[all(isinstance(pairs, GoldPairs) for pairs in golds[:first])]
         reasons = (why for why in golds if isinstance(why, str))
         return undefined_value(next(reasons, NO_GOLD.format(side=side)))
-    each = [*zip(known, rows, strict=True)]
-    kept = np.logical_and.reduce([pairs.answered[at] for pairs, at in each])
-    shared = [pairs.take(at[kept]) for pairs, at in each]
+    each = [*zip(gold_pairs, rows, strict=True)]
+    common = np.logical_and.reduce([pairs.answered[positions] for pairs, positions in each])
+    shared = [pairs.take(positions[common]) for pairs, positions in each]
     runs = []
     for index, own in enumerate(shared):
         if int(own.labelled.sum()) < 2:

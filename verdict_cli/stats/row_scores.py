@@ -26,9 +26,9 @@ def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str
         return -np.abs(data.predictions.numbers - data.targets.numbers), "distances to the target"
     if families & {"labels", "ranking", "numbers"}:
         scores = (data.target == data.prediction).astype(np.float64)
-        known = data.target != MISSING
-        known = known if data.wrong else known & (data.prediction != MISSING)
-        return np.where(known, scores, np.nan), "right and wrong rows"
+        present = data.target != MISSING
+        present = present if data.wrong else present & (data.prediction != MISSING)
+        return np.where(present, scores, np.nan), "right and wrong rows"
     positive = data.is_positive
     if "probability" in families and positive is not None:
         errors = (data.probability.numbers - positive) ** 2
@@ -79,13 +79,13 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
     of_rows.sort(key=lambda name: evaluations[name].target is None)
     first = {name: evaluations[name] for name in of_rows[:MOST_SCORED]}
     collected_by_name = collect(first, results)
-    kept = []
+    score_sets = []
     for name, evaluation in first.items():
         collected = collected_by_name.pop(name)
         data = EvaluationData.of(evaluation, collected)
         assert collected.at is not None
-        kept.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
-    return tuple(sorted(kept, key=lambda scores: not scores.labelled))
+        score_sets.append(row_scores(name, collected.at, data, requested_metrics(evaluation, data)))
+    return tuple(sorted(score_sets, key=lambda scores: not scores.labelled))
 
 
 def row_scores(name: str, at: Ints, data: EvaluationData, metrics: Sequence[str]) -> RowScores:
@@ -124,7 +124,9 @@ class PairedOutcomes(Struct, frozen=True):
     def of(pairs: PairedRows, metrics: Sequence[str], shown: Mapping[str, Any]) -> PairedOutcomes:
         """The outcomes by what these metrics score."""
         scored = [scores_of(data, metrics) for data in pairs.data]
-        scores = [every[at] for (every, _), at in zip(scored, pairs.rows, strict=True)]
+        scores = [
+            every[positions] for (every, _), positions in zip(scored, pairs.rows, strict=True)
+        ]
         return PairedOutcomes(pairs, scores, shown, scored[-1][1])
 
     def __len__(self) -> int:
@@ -138,9 +140,9 @@ class PairedOutcomes(Struct, frozen=True):
     @property
     def counts(self) -> dict[Cell, int] | None:
         """How many rows only one run, both or neither gets right; None if rows are not right or wrong."""
-        known = np.isfinite(self.gain)
-        are_right_or_wrong = all(np.isin(scores[known], (0, 1)).all() for scores in self.scores)
-        if not self.pairs.data[-1].targets.types or not known.any() or not are_right_or_wrong:
+        finite = np.isfinite(self.gain)
+        are_right_or_wrong = all(np.isin(scores[finite], (0, 1)).all() for scores in self.scores)
+        if not self.pairs.data[-1].targets.types or not finite.any() or not are_right_or_wrong:
             return None
         cells: tuple[Cell, ...] = ("a", "b", "both", "neither")
         return {cell: len(self.indices(cell)) for cell in cells}
@@ -155,8 +157,8 @@ class PairedOutcomes(Struct, frozen=True):
             "both": (gain == 0) & (first == 1),
             "neither": (gain == 0) & (first == 0),
         }
-        at = np.flatnonzero(chosen[cell])
-        return at[np.argsort(-np.abs(gain[at]), kind="stable")]
+        indices = np.flatnonzero(chosen[cell])
+        return indices[np.argsort(-np.abs(gain[indices]), kind="stable")]
 
     def flips(self, indices: Ints | None = None) -> tuple[Flip, ...]:
         """These pairs, by default all that the runs score differently."""

@@ -62,10 +62,10 @@ class JointEstimates(Struct, frozen=True):
         """The level of single intervals of these contrasts (rows) at which all hold together."""
         variances = np.diag(contrasts @ self.covariance @ contrasts.T)
         errors = np.sqrt(np.maximum(variances, 0))
-        known = errors > 1e-12
-        if known.sum() < 2:
+        varies = errors > 1e-12
+        if varies.sum() < 2:
             return level
-        largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
+        largest = np.abs(self.draws(rng) @ contrasts[varies].T / errors[varies]).max(axis=1)
         quantile = float(np.quantile(largest, level))
         return max(level, 2 * student_cdf(self.freedom, quantile) - 1)
 
@@ -78,10 +78,12 @@ def joint_estimates(
     if metric == CORRECTED:
         return _joint_corrected(data, rows)
     family = metric_input(metric, data[0])
-    kept = scored_by_all(family, data, rows)
-    if family in BY_CLUSTER or not kept.any():
+    common = scored_by_all(family, data, rows)
+    if family in BY_CLUSTER or not common.any():
         return None
-    sample, statistics = statistics_of_runs(metric, family, data, [at[kept] for at in rows])
+    sample, statistics = statistics_of_runs(
+        metric, family, data, [positions[common] for positions in rows]
+    )
     if sample.units < 3:
         return None
     values = np.array([statistic.value(sample.counts) for statistic in statistics])
@@ -183,16 +185,18 @@ class RunSpread(Struct, frozen=True):
 
 def run_spread(runs: JointEstimates, sizes: Sequence[int]) -> RunSpread | None:
     """The variance between repeated runs, pooled over pipelines of so many runs; None where none has two."""
-    seen = within = 0.0
+    between = within = 0.0
     freedom = sum(sizes) - len(sizes)
     start = 0
     for size in sizes:
         part = slice(start, start + size)
         start += size
         values, covariance = runs.values[part], runs.covariance[part, part]
-        seen += float(((values - values.mean()) ** 2).sum())
+        between += float(((values - values.mean()) ** 2).sum())
         within += float(np.trace(covariance) - covariance.sum() / size)
-    return RunSpread(seen / freedom, freedom, within / freedom, runs.freedom) if freedom else None
+    return (
+        RunSpread(between / freedom, freedom, within / freedom, runs.freedom) if freedom else None
+    )
 
 
 def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:

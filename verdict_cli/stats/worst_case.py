@@ -55,8 +55,8 @@ def filled(
 ) -> EvaluationData | None:
     """The evaluation with the best or the worst outcome for the metric at these rows; None where no outcome is the worst."""
     family = metric_input(metric, data)
-    known = find_metric(metric)
-    if known is None or family not in known.worst_case:
+    definition = find_metric(metric)
+    if definition is None or family not in definition.worst_case:
         return None
     if best and family in ("labels", "ranking"):
         return replace(data, prediction=np.where(rows, data.target, data.prediction))
@@ -78,28 +78,28 @@ def extremes(metrics: Sequence[str], data: EvaluationData) -> dict[str, Ends]:
             continue
         fills = [filled(metric, data, rows, best=best) for best in (False, True)]
         values = [None if fill is None else _value(metric, fill) for fill in fills]
-        known = sorted(value for value in values if value is not None)
-        if len(known) == len(fills):
-            bounds[metric] = (known[0], known[1])
+        ends = sorted(value for value in values if value is not None)
+        if len(ends) == len(fills):
+            bounds[metric] = (ends[0], ends[1])
     return bounds
 
 
 def _value(metric: str, data: EvaluationData) -> float | None:
     family = metric_input(metric, data)
-    kept = np.flatnonzero(usable(family, data))
-    if not len(kept):
+    rows = np.flatnonzero(usable(family, data))
+    if not len(rows):
         return None
-    sample, statistics = sampled_statistics(family, (metric,), data, kept)
+    sample, statistics = sampled_statistics(family, (metric,), data, rows)
     return value_of(statistics[metric], sample)
 
 
 def _has_exact_extremes(metric: str, data: EvaluationData) -> bool:
-    known, family = find_metric(metric), metric_input(metric, data)
-    if known is None or family not in WORDED:
+    definition, family = find_metric(metric), metric_input(metric, data)
+    if definition is None or family not in WORDED:
         return False
     if family != "labels":
         return True
-    return not known.beyond_chance and (data.positive is not None or not known.averaged)
+    return not definition.beyond_chance and (data.positive is not None or not definition.averaged)
 
 
 def open_pairs(
@@ -127,13 +127,13 @@ def open_pairs(
     changes = []
     for second_is_best in (False, True):
         fills = [
-            filled(metric, data, open_rows(metric, data), best=second_is_best == (at >= first))
-            for at, data in enumerate(union.data)
+            filled(metric, data, open_rows(metric, data), best=second_is_best == (index >= first))
+            for index, data in enumerate(union.data)
         ]
-        known = tuple(fill for fill in fills if fill is not None)
-        if len(known) < len(fills):
+        complete = tuple(fill for fill in fills if fill is not None)
+        if len(complete) < len(fills):
             return OpenRows(share)
-        changes.append(change_of(replace(union, data=known)))
+        changes.append(change_of(replace(union, data=complete)))
     return OpenRows(share, *changes)
 
 
@@ -141,17 +141,17 @@ def _union(pairs: PairedRows) -> PairedRows | str:
     """The rows of all runs, without an outcome in a run that does not have them."""
     runs: list[RunRows] = []
     for own, keys in zip(pairs.data, pairs.every_key, strict=True):
-        data, known = own, [*keys]
+        data, all_keys = own, [*keys]
         for other, others in zip(pairs.data, pairs.every_key, strict=True):
-            have = set(known)
+            have = set(all_keys)
             extra = np.array(
                 [index for index, key in enumerate(others) if key not in have], dtype=np.int64
             )
             if len(extra):
-                data = stack_runs((other, data), (extra, np.arange(len(known))))
-                known = [*(others[index] for index in extra), *known]
-        absent = np.arange(len(known)) < len(known) - len(keys)
-        runs.append((_without_outcome(data, absent, own.cluster), (), known))
+                data = stack_runs((other, data), (extra, np.arange(len(all_keys))))
+                all_keys = [*(others[index] for index in extra), *all_keys]
+        absent = np.arange(len(all_keys)) < len(all_keys) - len(keys)
+        runs.append((_without_outcome(data, absent, own.cluster), (), all_keys))
     return pair(*runs)
 
 

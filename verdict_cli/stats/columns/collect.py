@@ -180,8 +180,8 @@ def _lacks(expression: Expression, rows: Rows) -> RowMask:
     for units in rows.skipped.labels:
         homes = [("output",) if unit == "output" else ("nodes", unit) for unit in units]
         reads.append(any(is_reached(home, path) for home in homes for path in expression.paths))
-    found = rows.evaluate(expression)
-    without = found.failing | found.where(lambda value: value is None)
+    column = rows.evaluate(expression)
+    without = column.failing | column.where(lambda value: value is None)
     of_skipped: RowMask = np.array(reads, dtype=bool)[rows.skipped.codes]
     return without & of_skipped
 
@@ -280,14 +280,14 @@ class _Reader:
             else:
                 self._add_output(key, expression, rows)
         for key, expression in self.keyed.items():
-            found = self._fixed(key, expression, rows)
-            self.keys[key].extend(found.values, found.at)
+            column = self._fixed(key, expression, rows)
+            self.keys[key].extend(column.values, column.at)
         if "cluster" in self.keys and "cluster" not in self.keyed:
             self.keys["cluster"].extend(rows.numbers.tolist(), np.arange(len(rows.at)))
         if self.row_keys:
             self.ids += [
-                f"{self.row_keys[at]}[{entry}]" if entry else self.row_keys[at]
-                for at, entry in zip(rows.at, rows.entries, strict=True)
+                f"{self.row_keys[index]}[{entry}]" if entry else self.row_keys[index]
+                for index, entry in zip(rows.at, rows.entries, strict=True)
             ]
 
     def _is_skipped(self, rows: Rows) -> RowMask:
@@ -313,53 +313,53 @@ class _Reader:
     def _selected(self, rows: Rows) -> Rows:
         """The rows that the filters select. Those are counted of which a missing output leaves it open."""
         for expression, required in self.filters:
-            found = self._fixed("where", expression, rows)
+            column = self._fixed("where", expression, rows)
             if expression is self.where:
-                for place in _first(found.where(lambda value: not isinstance(value, bool))):
-                    value = found.values[found.at[place]]
+                for place in _first(column.where(lambda value: not isinstance(value, bool))):
+                    value = column.values[column.at[place]]
                     message = f"`{expression.text}` gives {value!r}, not true or false"
                     raise self._error("where", rows.name(place), message, "compare")
-            self.undecided += int((found.at == MISSING).sum())
-            rows = rows.take(found.where(partial(eq, required)))
+            self.undecided += int((column.at == MISSING).sum())
+            rows = rows.take(column.where(partial(eq, required)))
         return rows
 
     def _add_label(self, key: str, expression: Expression, rows: Rows) -> None:
         """Add what people gave, which a failed row may have too."""
-        found = self._fixed(key, expression, rows)
+        column = self._fixed(key, expression, rows)
         if key == GOLD and COUNTED in self.compiled:
-            found = found.only(self._fixed(COUNTED, self.compiled[COUNTED], rows).where(bool))
-        problems = self.builders[key].extend(found.values, found.at)
+            column = column.only(self._fixed(COUNTED, self.compiled[COUNTED], rows).where(bool))
+        problems = self.builders[key].extend(column.values, column.at)
         for number, reason in problems.items():
-            if found.values[number] is not None:
-                (place,) = _first(found.at == number)
+            if column.values[number] is not None:
+                (place,) = _first(column.at == number)
                 hint = "give a label, a number or null"
                 raise self._error(key, rows.name(place), f"`{expression.text}` {reason}", hint)
 
     def _add_output(self, key: str, expression: Expression, rows: Rows) -> None:
         """Add what the pipeline gave. A row that did not fail and has no value is counted."""
-        found = rows.evaluate(expression).only(~rows.failed)
+        column = rows.evaluate(expression).only(~rows.failed)
         if key.startswith("options"):
-            lengths = [_length(value, expression.text) for value in found.values]
-            found = Evaluated(lengths, found.at)
-        problems = self.builders[key].extend(found.values, found.at)
-        unread = np.isin(found.at, [*problems])
+            lengths = [_length(value, expression.text) for value in column.values]
+            column = Evaluated(lengths, column.at)
+        problems = self.builders[key].extend(column.values, column.at)
+        unread = np.isin(column.at, [*problems])
         for place in _first(unread):
-            value = found.values[found.at[place]]
-            message = f"`{expression.text}` {problems[found.at[place]]}"
+            value = column.values[column.at[place]]
+            message = f"`{expression.text}` {problems[column.at[place]]}"
             if isinstance(value, RowError):
                 message = value.message
-            known, first = self.unreadable.get(key, (0, f"{rows.name(place)}: {message}"))
-            self.unreadable[key] = (known + int(unread.sum()), first)
+            count, first = self.unreadable.get(key, (0, f"{rows.name(place)}: {message}"))
+            self.unreadable[key] = (count + int(unread.sum()), first)
 
     def _fixed(self, key: str, expression: Expression, rows: Rows) -> Evaluated:
         """The values; a failed row may have none, if the expression depends on an output. Raises DataError for another."""
-        found = rows.evaluate(expression)
+        column = rows.evaluate(expression)
         depends = any(path[0] in ("output", "nodes") for path in expression.paths)
-        failing = found.failing
+        failing = column.failing
         for place in _first(failing & ~(rows.failed & depends)):
-            error = found.values[found.at[place]]
+            error = column.values[column.at[place]]
             raise self._error(key, rows.name(place), error.message, error.hint)
-        return found.only(~failing)
+        return column.only(~failing)
 
     def _compiled(self, key: str, text: str) -> Expression:
         try:
@@ -374,8 +374,8 @@ class _Reader:
         path = expression.path or ("",)
         if self.items is not None and path[0] == "output":
             path = ("nodes", self.items, *path[1:])
-        known = None if path[0] == "source" else declared.get(self.columns.get(path, ""))
-        return known if self.items is None else entry_type(known)
+        column_type = None if path[0] == "source" else declared.get(self.columns.get(path, ""))
+        return column_type if self.items is None else entry_type(column_type)
 
     def _error(self, key: str, row: str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
@@ -385,11 +385,11 @@ class _Reader:
 
     def collected(self, labels: RunLabels | None) -> Collected:
         keys = {key: builder.keys() for key, builder in self.keys.items()}
-        at = np.concatenate(self.at)
+        positions = np.concatenate(self.at)
         # A column that the dataset lacks has no keys, in its position among the others.
-        absent = Factorized(np.full(len(at), MISSING, dtype=np.int32), ())
+        absent = Factorized(np.full(len(positions), MISSING, dtype=np.int32), ())
         return Collected(
-            rows=len(at),
+            rows=len(positions),
             columns={key: builder.column() for key, builder in self.builders.items()},
             by=tuple(keys.get(f"by[{index}]", absent) for index in range(self.splits)),
             cluster=keys.get("cluster"),
@@ -397,7 +397,7 @@ class _Reader:
             ids=self.ids,
             unreadable=self.unreadable,
             undecided=self.undecided,
-            at=at if self.items is None else None,
+            at=positions if self.items is None else None,
             skipped=self.skipped,
             unreached=self.unreached,
             labels=labels if self.uses_labels else None,

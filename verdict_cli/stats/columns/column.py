@@ -51,10 +51,10 @@ class KeyBuilder:
         """Append a row's key."""
         self.codes.append(self._code(value))
 
-    def extend(self, values: Sequence[Any], at: Ints) -> None:
+    def extend(self, values: Sequence[Any], positions: Ints) -> None:
         """Append the key of each row, `values[at]`; MISSING rows have none."""
         codes = np.array([*map(self._code, values), MISSING], dtype=np.int32)
-        self.codes.frombytes(codes[at].tobytes())
+        self.codes.frombytes(codes[positions].tobytes())
 
     def _code(self, value: Any) -> int:
         key: Hashable = value
@@ -216,7 +216,7 @@ class ColumnBuilder:
         self.codes = array("i")
         self.types: set[str] = set()
 
-    def extend(self, values: Sequence[Any], at: Ints) -> dict[int, str]:
+    def extend(self, values: Sequence[Any], positions: Ints) -> dict[int, str]:
         """Append the value of each row, `values[at]`, MISSING where it has none.
 
         Returns what is wrong with the values that are no labels, numbers or rankings; their rows have none.
@@ -233,8 +233,8 @@ class ColumnBuilder:
                 numbers[place], codes[place] = self._read(value)
             except ValueError as error:
                 problems[place] = str(error)
-        self.numbers.frombytes(numbers[at].tobytes())
-        self.codes.frombytes(codes[at].tobytes())
+        self.numbers.frombytes(numbers[positions].tobytes())
+        self.codes.frombytes(codes[positions].tobytes())
         return problems
 
     def _read(self, value: Any) -> tuple[float, int]:

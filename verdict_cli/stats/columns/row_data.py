@@ -284,8 +284,8 @@ def near_misses(data: EvaluationData) -> str:
     if data.kind == "ranking" or not data.labels or numbers_only:
         return ""
     spellings = [key_text(label).strip().casefold() for label in data.labels]
-    known = {text: code for code, text in reversed([*enumerate(spellings)])}
-    same = np.array([*(known[text] for text in spellings), MISSING], dtype=np.int64)
+    code_of = {text: code for code, text in reversed([*enumerate(spellings)])}
+    same = np.array([*(code_of[text] for text in spellings), MISSING], dtype=np.int64)
     rows = (data.target != data.prediction) & (data.prediction != MISSING)
     rows &= same[data.target] == same[data.prediction]
     count = int(rows.sum())
@@ -336,13 +336,13 @@ def reduce_groups(
     if collected.group is None or evaluation.reduce is None:
         return collected
     groups = collected.group.codes.astype(np.int64)
-    known = np.flatnonzero(groups != MISSING)
-    groups = groups[known]
-    first = known[np.unique(groups, return_index=True)[1]]
+    indices = np.flatnonzero(groups != MISSING)
+    groups = groups[indices]
+    first = indices[np.unique(groups, return_index=True)[1]]
     columns = {}
     for key, column in collected.columns.items():
         reducer = getattr(evaluation.reduce, key)
-        grouped = column.take(known)
+        grouped = column.take(indices)
         _check_reducer(grouped, reducer, f"{name}.reduce.{key}", results)
         columns[key] = _reduce(grouped, groups, reducer, skip_missing=key == "target")
     return replace(
@@ -362,21 +362,21 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
     count = len(keys)
     present = np.flatnonzero(column.present)
     incomplete = np.bincount(groups[~column.present], minlength=count) > 0
-    known, group_of = column.take(present), groups[present]
+    values, group_of = column.take(present), groups[present]
     numbers, codes = np.full(count, np.nan), np.full(count, MISSING, dtype=np.int32)
     types = column.types
     if reducer in ("first", "mode"):
         rows = (
             np.unique(group_of, return_index=True)[1]
             if reducer == "first"
-            else _modes(LabelSet.of(known).codes(known), group_of)
+            else _modes(LabelSet.of(values).codes(values), group_of)
         )
-        numbers[group_of[rows]], codes[group_of[rows]] = known.numbers[rows], known.codes[rows]
+        numbers[group_of[rows]], codes[group_of[rows]] = values.numbers[rows], values.codes[rows]
     else:
         from scipy import ndimage
 
         reduced = np.unique(group_of)
-        numbers[reduced] = getattr(ndimage, _REDUCERS[reducer])(known.numbers, group_of, reduced)
+        numbers[reduced] = getattr(ndimage, _REDUCERS[reducer])(values.numbers, group_of, reduced)
         codes[reduced] = NUMERIC
         types = frozenset({"float"}) if reducer in ("mean", "median") else types
     if not skip_missing:
@@ -445,12 +445,12 @@ def word_ranks(evaluation: Evaluation, targets: Column, predictions: Column) -> 
     ranks = {} if declared is None or evaluation.positive is not None else declared.ranks
     if evaluation.kind not in (None, "ordinal") or {*targets.types, *predictions.types} != {"str"}:
         return {}
-    known = all(
+    has_ranks = all(
         column.words[code] in ranks
         for column in (targets, predictions)
         for code in np.unique(column.codes[column.present])
     )
-    return ranks if known else {}
+    return ranks if has_ranks else {}
 
 
 def ranked_words(column: Column, ranks: Mapping[str, int]) -> Column:
@@ -499,8 +499,8 @@ def requested_metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str
         if evaluation.average == "micro" and evaluation.positive is None:
             left_out.add("f1")  # all decisions pooled, it is the accuracy
         names = [name for name in names if name not in left_out]
-    for family, given in inputs.items():
+    for family, has_input in inputs.items():
         names += [
-            metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (family,)
+            metric.name for metric in BUILT_IN_METRICS if has_input and metric.inputs == (family,)
         ]
     return (*names, "mean") if is_truth else tuple(names)

@@ -141,7 +141,7 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
     names = [
         {name for name in table_columns(path) if name.startswith("source.")} for path in results
     ]
-    known: dict[str, int] = {}
+    code_of: dict[str, int] = {}
     columns: dict[str, list[Ints]] = {
         name: [] for name in table_columns(results[0]) if name in set.intersection(*names)
     }
@@ -151,10 +151,11 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
         for batch in read_table(path, ["row", *columns]):
             for name, run in codes.items():
                 if name in counters and any(
-                    value not in (at, at + 1) for at, value in enumerate(batch[name], len(run))
+                    value not in (index, index + 1)
+                    for index, value in enumerate(batch[name], len(run))
                 ):
                     counters.discard(name)
-                run += [known.setdefault(key_text(value), len(known)) for value in batch[name]]
+                run += [code_of.setdefault(key_text(value), len(code_of)) for value in batch[name]]
         for name, run in codes.items():
             columns[name].append(np.array(run, dtype=np.int64))
     return columns, counters
@@ -213,9 +214,9 @@ def _fits(ids: Sequence[Ints], others: Mapping[str, Sequence[Ints]]) -> bool:
 
 def _check_unique(results: Sequence[Path], keys: Sequence[Sequence[str]], by: PairedBy) -> None:
     for path, run in zip(results, keys, strict=True):
-        seen: dict[str, int] = {}
+        row_of: dict[str, int] = {}
         for row, key in enumerate(run):
-            if (first := seen.setdefault(key, row)) != row:
+            if (first := row_of.setdefault(key, row)) != row:
                 same = f"the same id {key!r}" if by == "id" else "no id and the same content"
                 repeats = "ids repeat" if by == "id" else "content repeats"
                 message = f"{repeats}, so rows cannot be paired: rows {first} and {row} have {same}"

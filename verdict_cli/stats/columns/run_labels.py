@@ -57,21 +57,21 @@ def run_labels(results: Path, types: Sequence[DeclaredType] = ()) -> RunLabels:
 def _joined(annotations: Annotations, results: Path) -> tuple[Annotations, list[str]]:
     """The labels by the keys of the run's rows: 1 and "1" are the same row where the run has one of them only."""
     spelled: dict[str, set[str]] = {}
-    found: set[str] = set()
+    keys: set[str] = set()
     kinds: set[str] = set()
     for batch in read_table(results, ["id"]):
         for row_id in batch["id"]:
             kinds.add("texts" if isinstance(row_id, str) else "numbers")
             key = label_key(row_id)
             if key in annotations:
-                found.add(key)
+                keys.add(key)
             other = _other_spelling(row_id)
             if other is not None and other in annotations:
                 spelled.setdefault(other, set()).add(key)
-    joined = {key: row for key, row in annotations.items() if key in found}
+    joined = {key: row for key, row in annotations.items() if key in keys}
     lost = []
     for key, row in annotations.items():
-        if key in found:
+        if key in keys:
             continue
         rows = spelled.get(key, set())
         (row_key,) = rows if len(rows) == 1 else ("",)

@@ -121,7 +121,7 @@ def cluster_freedom(sample: Sample) -> float:
 
 
 def raised_design_effect(
-    seen: float, sizes: Floats, share: float, *, skewed: bool = False
+    effect: float, sizes: Floats, share: float, *, skewed: bool = False
 ) -> float:
     """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides.
 
@@ -132,8 +132,8 @@ def raised_design_effect(
     information = 4 * share * (1 - share) * clusters * (clusters / len(sizes) if skewed else 1.0)
     correlation = ASSUMED_CORRELATION_OF_SKEWED if skewed else ASSUMED_CORRELATION
     assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * correlation
-    mixed = (seen * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
-    return max(seen, mixed, 1.0)
+    mixed = (effect * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
+    return max(effect, mixed, 1.0)
 
 
 def most_frequent_share(values: Floats, sample: Sample) -> float:
@@ -409,9 +409,9 @@ def _in_clusters(
             ),
             default=0.5,
         )
-    seen = (error.error / alone.error) ** 2
+    effect = (error.error / alone.error) ** 2
     skewed = statistic.interval == "skewness" and not statistic.tails and statistic.differs is None
-    raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
+    raised = raised_design_effect(effect, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
     freedom = min(error.freedom, cluster_freedom(sample))
     return structs.replace(
         error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised
@@ -419,8 +419,8 @@ def _in_clusters(
 
 
 def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
-    known = np.isfinite(values)
-    values, counts = values[known], counts[known]
+    finite = np.isfinite(values)
+    values, counts = values[finite], counts[finite]
     n = float(counts.sum())
     if n < 2:
         return StandardError(np.nan, LEAST_FREEDOM)
@@ -645,6 +645,6 @@ def effective_share(share: Proportion, sample: Sample) -> EffectiveShare:
     squares = float((without**2).sum())
     variance = (clusters - 1) / clusters * squares
     skewness = -float(((without - without.mean()) ** 3).sum()) / squares**1.5 if squares else 0.0
-    seen = variance * rows / (value * (1 - value))
-    worth = rows / raised_design_effect(seen, trials, value)
+    effect = variance * rows / (value * (1 - value))
+    worth = rows / raised_design_effect(effect, trials, value)
     return EffectiveShare(value, rows, worth, clusters, effective - 1, skewness)

@@ -353,13 +353,13 @@ def _resample(
 
 def _bootstrap_error(value: float, drawn: Floats) -> StandardError | None:
     """The standard error and the bias of a metric that is not smooth."""
-    known = drawn[np.isfinite(drawn)]
-    if len(known) * 2 < len(drawn):
+    finite = drawn[np.isfinite(drawn)]
+    if len(finite) * 2 < len(drawn):
         return StandardError(np.nan, np.inf)
-    if np.ptp(known) <= FLAT * max(1.0, abs(value)):
+    if np.ptp(finite) <= FLAT * max(1.0, abs(value)):
         return None
-    bias = float(known.mean()) - value
-    return StandardError(float(known.std(ddof=1)), np.inf, bias=bias)
+    bias = float(finite.mean()) - value
+    return StandardError(float(finite.std(ddof=1)), np.inf, bias=bias)
 
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"
@@ -376,10 +376,10 @@ def paired_interval(
 ) -> MetricValue | None:
     """The change of a share or an agreement between two runs over the same rows; None for other metrics."""
     counts = [_row_counts(statistic, sample) for statistic in statistics]
-    known = [count for count in counts if count]
-    if not known or None in counts or (error is not None and not np.isfinite(error.error)):
+    sizes = [count for count in counts if count]
+    if not sizes or None in counts or (error is not None and not np.isfinite(error.error)):
         return None
-    row = float(np.mean(known))
+    row = float(np.mean(sizes))
     # In clusters the jackknife's whole variance, which is CR3, and Student's quantile.
     alone = sample.cluster is None
     seen = 0.0 if error is None else jackknife_variance(error, sample) if alone else error.error**2

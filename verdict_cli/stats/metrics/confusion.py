@@ -260,7 +260,7 @@ def label_statistics(
             width=len(used) ** 2,
         )
 
-    given = {
+    statistics = {
         "balanced_accuracy": of("balanced_accuracy", balanced_accuracy),
         "mcc": of("mcc", mcc, ONE_CLASS),
         "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
@@ -272,13 +272,13 @@ def label_statistics(
     }
     rows = LabelRows(targets, predictions, used[:scored], average)
     if positive is not None:
-        return given | positive_statistics(rows, positive, beta)
+        return statistics | positive_statistics(rows, positive, beta)
 
     def averaged(name: str) -> Statistic:
         share = rows.proportion_of(name, differs)
         return share or of(name, lambda counts: rows.averaged(name, counts, beta))
 
-    return given | {name: averaged(name) for name in AVERAGED}
+    return statistics | {name: averaged(name) for name in AVERAGED}
 
 
 def _with_disagreement(counts: CountTables, rows: float) -> CountTables:

@@ -101,7 +101,7 @@ def scored_by_all(
 ) -> RowMask:
     """Which of these rows, whose indices `rows` has for each run, count in all runs' metrics of this input."""
     scored: RowMask = np.logical_and.reduce(
-        [usable(family, run)[at] for run, at in zip(runs, rows, strict=True)]
+        [usable(family, run)[positions] for run, positions in zip(runs, rows, strict=True)]
     )
     return scored
 
@@ -148,17 +148,17 @@ def undefined_for_wrong_rows(family: MetricInput, data: EvaluationData, rows: In
 
 
 def input_statistics(
-    family: MetricInput, metrics: Sequence[str], data: EvaluationData, at: Ints
+    family: MetricInput, metrics: Sequence[str], data: EvaluationData, positions: Ints
 ) -> Statistics:
     """The statistics of these metrics with these rows as atoms; one that does not exist says why it is undefined."""
     unfit = wrong_types(family, data)
-    built_in = {} if unfit else FAMILIES[family].statistics(data, at)
+    built_in = {} if unfit else FAMILIES[family].statistics(data, positions)
     none = undefined_statistic(unfit or f"it does not fit {data.kind} data")
     statistics = {}
     for name in metrics:
         metric = find_metric(name)
         if metric is not None and metric.formula is not None and not unfit:
-            statistics[name] = array_statistic(metric, *_arrays(family, data, at))
+            statistics[name] = array_statistic(metric, *_arrays(family, data, positions))
         else:
             statistics[name] = built_in.get(name, none)
     return statistics
@@ -178,15 +178,15 @@ def statistics_of_runs(
 ) -> tuple[Sample, list[Statistic]]:
     """The same rows of several runs as one sample with the last run's clusters, and each run's statistic at its atoms."""
     columns = [
-        column[at]
-        for run, at in zip(runs, rows, strict=True)
+        column[positions]
+        for run, positions in zip(runs, rows, strict=True)
         for column in FAMILIES[family].keys(run)
     ]
     cluster = runs[-1].cluster
     sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
     statistics = [
-        input_statistics(family, (metric,), run, at[sample.first])[metric]
-        for run, at in zip(runs, rows, strict=True)
+        input_statistics(family, (metric,), run, positions[sample.first])[metric]
+        for run, positions in zip(runs, rows, strict=True)
     ]
     return sample, statistics
 
@@ -246,54 +246,58 @@ def _number_error(data: EvaluationData) -> str:
     return ""
 
 
-def _is_first(data: EvaluationData, at: Ints) -> RowMask:
-    return _labels_in(data.prediction[at], data, CHOICES[:1])
+def _is_first(data: EvaluationData, positions: Ints) -> RowMask:
+    return _labels_in(data.prediction[positions], data, CHOICES[:1])
 
 
 def _share(name: str, of_rows: RowMask | Floats) -> Statistics:
     return {name: proportion(name, np.asarray(of_rows, dtype=np.float64), np.ones(len(of_rows)))}
 
 
-def _longer(data: EvaluationData, at: Ints) -> Statistics:
-    longer = np.equal(_is_first(data, at), data.longer.numbers[at] > 0)
+def _longer(data: EvaluationData, positions: Ints) -> Statistics:
+    longer = np.equal(_is_first(data, positions), data.longer.numbers[positions] > 0)
     return _share("longer_preference", longer)
 
 
-def _lengths(data: EvaluationData, at: Ints) -> Statistics:
-    wins = _is_first(data, at).astype(np.float64)
-    size = length_effect(data.longer.numbers[at], data.longer.numbers[data.longer.present])
+def _lengths(data: EvaluationData, positions: Ints) -> Statistics:
+    wins = _is_first(data, positions).astype(np.float64)
+    size = length_effect(data.longer.numbers[positions], data.longer.numbers[data.longer.present])
     return {"length_controlled_win_rate": length_controlled_win_rate(wins, size)}
 
 
-def _values(data: EvaluationData, at: Ints) -> Statistics:
+def _values(data: EvaluationData, positions: Ints) -> Statistics:
     column = data.value
-    return numbers.number_values(column.numbers[at], column.types == {"bool"}, column.bounds)
+    return numbers.number_values(column.numbers[positions], column.types == {"bool"}, column.bounds)
 
 
-def _probabilities(data: EvaluationData, at: Ints) -> Statistics:
+def _probabilities(data: EvaluationData, positions: Ints) -> Statistics:
     positive = data.is_positive
     assert positive is not None
-    return probability.probability_statistics(data.probability.numbers[at], positive[at])
+    return probability.probability_statistics(
+        data.probability.numbers[positions], positive[positions]
+    )
 
 
-def _number_pairs(data: EvaluationData, at: Ints) -> Statistics:
-    x, y = data.predictions.numbers[at], data.targets.numbers[at]
+def _number_pairs(data: EvaluationData, positions: Ints) -> Statistics:
+    x, y = data.predictions.numbers[positions], data.targets.numbers[positions]
     pairs = numbers.number_pairs(x, y, _span(data))
     return pairs | ranks.rank_pairs(x, y) | numbers.ordinal_pairs(x, y)
 
 
-def _rankings(data: EvaluationData, at: Ints) -> Statistics:
+def _rankings(data: EvaluationData, positions: Ints) -> Statistics:
     texts = (*data.labels, None)
-    sides = (data.target[at], data.prediction[at])
+    sides = (data.target[positions], data.prediction[positions])
     return ranks.rankings(*([texts[code] for code in side] for side in sides))
 
 
-def _labels(data: EvaluationData, at: Ints) -> Statistics:
-    prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
+def _labels(data: EvaluationData, positions: Ints) -> Statistics:
+    prediction = np.where(
+        data.prediction[positions] == MISSING, len(data.labels), data.prediction[positions]
+    )
     missing = bool((prediction == len(data.labels)).any())
     labels = len(data.labels) + missing
     return confusion.label_statistics(
-        data.target[at], prediction, labels, data.positive, missing, data.average, data.beta
+        data.target[positions], prediction, labels, data.positive, missing, data.average, data.beta
     )
 
 
@@ -303,18 +307,18 @@ def _span(data: EvaluationData) -> float:
     return np.inf if ends is None else ends[1] - ends[0]
 
 
-def _panel(data: EvaluationData, at: Ints) -> Statistics:
+def _panel(data: EvaluationData, positions: Ints) -> Statistics:
     nominal = data.kind in NOMINAL
-    votes = [codes[at] for codes in data.votes]
-    values = [column.numbers[at] for column in data.panel]
-    target = data.target[at]
+    votes = [codes[positions] for codes in data.votes]
+    values = [column.numbers[positions] for column in data.panel]
+    target = data.target[positions]
     errors: list[Floats] | None = None
     if data.targets.types and nominal:
         errors = [
             _or_nan(vote != target, (vote != MISSING) & (target != MISSING)) for vote in votes
         ]
     elif data.targets.types:
-        errors = [value - data.targets.numbers[at] for value in values]
+        errors = [value - data.targets.numbers[positions] for value in values]
     elif not nominal:
         errors = values
     elif len(data.labels) <= 2:
@@ -330,21 +334,21 @@ def _or_nan(holds: RowMask, known: RowMask) -> Floats:
 
 
 def _arrays(
-    family: MetricInput, data: EvaluationData, at: Ints
+    family: MetricInput, data: EvaluationData, positions: Ints
 ) -> tuple[npt.NDArray[np.generic], ...]:
     """The arrays that a formula takes, but for the weights."""
     if family == "numbers":
-        return data.predictions.numbers[at], data.targets.numbers[at]
+        return data.predictions.numbers[positions], data.targets.numbers[positions]
     if family == "value":
-        return (data.value.numbers[at],)
+        return (data.value.numbers[positions],)
     if family == "probability":
         positive = data.is_positive
         assert positive is not None
-        return data.probability.numbers[at], positive[at].astype(float)
+        return data.probability.numbers[positions], positive[positions].astype(float)
     labels = np.array(
         [*data.labels, None], object
     )  # the last one, at -1 as MISSING is, stands for no prediction
-    return labels[data.prediction[at]], labels[data.target[at]]
+    return labels[data.prediction[positions]], labels[data.target[positions]]
 
 
 def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statistic:
@@ -352,7 +356,7 @@ def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statis
     formula = metric.load_formula()
     assert formula is not None
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         try:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.array([float(formula(*columns, weight)) for weight in weights])
@@ -364,7 +368,7 @@ def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statis
 
     undefined = "its formula gives no number here"
     return Statistic(
-        at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale]
+        value_of, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale]
     )
 
 
@@ -389,7 +393,7 @@ def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
 
     design = np.stack([np.ones(len(size)), size], axis=1)
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         coefficients = np.zeros((len(weights), 2))
         for _ in range(NEWTON_STEPS):
             with np.errstate(over="ignore"):
@@ -405,7 +409,7 @@ def length_controlled_win_rate(wins: Floats, size: Floats) -> Statistic:
         steep = np.abs(coefficients).max(axis=1) > STEEPEST
         return np.where(steep | flat, np.nan, rate)
 
-    return statistic_of("length_controlled_win_rate", at, SEPARATED, classes=(wins,))
+    return statistic_of("length_controlled_win_rate", value_of, SEPARATED, classes=(wins,))
 
 
 NO_CORRELATION = "no cluster has different predictions and different targets"
@@ -437,9 +441,9 @@ def values_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
 
 def mean_of_clusters(values: Floats, bounds: Ends = SIGNED) -> tuple[Sample, Statistic]:
     """The mean of the clusters' values that are defined, and the sample that they are."""
-    kept = values[np.isfinite(values)]
-    sample = Sample.of((kept,))
-    first = kept[sample.first]
+    finite = values[np.isfinite(values)]
+    sample = Sample.of((finite,))
+    first = finite[sample.first]
     if bounds == UNIT:
         return sample, numbers.number_values(first, False, UNIT)["mean"]
     return sample, Statistic(mean_of_values(first), NO_CORRELATION, bounds)
@@ -447,8 +451,8 @@ def mean_of_clusters(values: Floats, bounds: Ends = SIGNED) -> tuple[Sample, Sta
 
 def _correlation_within(metric: str, x: Floats, y: Floats) -> float:
     name = metric.removesuffix("_within")
-    given = numbers.number_pairs(x, y) if name == "pearson" else ranks.rank_pairs(x, y)
-    return float(given[name].at(np.ones((1, len(x))))[0])
+    statistics = numbers.number_pairs(x, y) if name == "pearson" else ranks.rank_pairs(x, y)
+    return float(statistics[name].at(np.ones((1, len(x))))[0])
 
 
 FAMILIES: dict[MetricInput, Family] = {
@@ -465,12 +469,12 @@ FAMILIES: dict[MetricInput, Family] = {
     "panel": Family(lambda data: (*data.votes, data.target), _panel, _panel_error),
     "consistent": Family(
         lambda data: (data.consistent.numbers,),
-        lambda data, at: _share("consistency", data.consistent.numbers[at]),
+        lambda data, positions: _share("consistency", data.consistent.numbers[positions]),
         _consistent_error,
     ),
     "choice": Family(
         _label_keys,
-        lambda data, at: _share("first_position_rate", _is_first(data, at)),
+        lambda data, positions: _share("first_position_rate", _is_first(data, positions)),
         _choice_error,
     ),
     "choice_length": Family(

@@ -274,18 +274,18 @@ def alpha(columns: Sequence[Floats], *, ordinal: bool) -> WeightedValues:
     """Krippendorff's alpha of several judges' values at each atom, by the distance of the values or of their midranks. NaN is
     no value; atoms with one value are left out."""
     values = np.stack(columns, axis=1)
-    given = np.isfinite(values)
-    given &= (given.sum(axis=1) > 1)[:, None]
-    known = np.unique(values[given])
-    codes = np.where(given, np.searchsorted(known, np.where(given, values, 0.0)), 0)
-    votes = given.sum(axis=1).astype(float)
+    present = np.isfinite(values)
+    present &= (present.sum(axis=1) > 1)[:, None]
+    distinct = np.unique(values[present])
+    codes = np.where(present, np.searchsorted(distinct, np.where(present, values, 0.0)), 0)
+    votes = present.sum(axis=1).astype(float)
     sums = [Sums(column) for column in codes.T]
-    places = _centred(known) / (np.ptp(known) or 1.0) if len(known) else np.zeros(1)
+    places = _centred(distinct) / (np.ptp(distinct) or 1.0) if len(distinct) else np.zeros(1)
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         uses = np.zeros((len(weights), len(places)))
         for judge, sums_of_judge in enumerate(sums):
-            uses[:, sums_of_judge.keys] += sums_of_judge(weights * given[:, judge])
+            uses[:, sums_of_judge.keys] += sums_of_judge(weights * present[:, judge])
         total = uses.sum(axis=1)
         scores = np.broadcast_to(places, uses.shape)
         if ordinal:
@@ -293,30 +293,30 @@ def alpha(columns: Sequence[Floats], *, ordinal: bool) -> WeightedValues:
         expected = total * (uses * scores**2).sum(axis=1) - (uses * scores).sum(axis=1) ** 2
         first, second = np.zeros_like(weights), np.zeros_like(weights)
         for judge, column in enumerate(codes.T):
-            own = scores[:, column] * given[:, judge]
+            own = scores[:, column] * present[:, judge]
             first, second = first + own, second + own**2
         observed = (weights * (votes * second - first**2) / (votes - 1)).sum(axis=1)
         return 1 - ratio((total - 1) * observed, np.where(expected > 1e-9 * total, expected, 0.0))
 
-    return at
+    return value_of
 
 
 def linear_weighted_kappa(x: Floats, y: Floats) -> Statistic:
     """One minus the mean distance of the two sides over that of independent ones."""
-    known = np.unique(np.concatenate([x, y]))
+    distinct = np.unique(np.concatenate([x, y]))
     with np.errstate(over="ignore"):
-        gaps, distance = np.diff(known), np.abs(x - y)
-    sides = [Sums(np.searchsorted(known, side)) for side in (x, y)]
+        gaps, distance = np.diff(distinct), np.abs(x - y)
+    sides = [Sums(np.searchsorted(distinct, side)) for side in (x, y)]
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         n = weights.sum(axis=1)
         below = []
         for sums_of_side in sides:
-            counts = np.zeros((len(weights), len(known)))
+            counts = np.zeros((len(weights), len(distinct)))
             counts[:, sums_of_side.keys] = sums_of_side(weights)
             below.append(np.cumsum(counts, axis=1)[:, :-1])
         a, b = below
         chance = (gaps * (a * (n[:, None] - b) + b * (n[:, None] - a))).sum(axis=1)
         return 1 - ratio((weights @ distance) * n, chance)
 
-    return statistic_of("linear_weighted_kappa", at, ONE_VALUE, varies=(x, y))
+    return statistic_of("linear_weighted_kappa", value_of, ONE_VALUE, varies=(x, y))

@@ -88,8 +88,8 @@ def _first_votes(codes: Ints) -> Floats:
 
 def _filled(values: Floats) -> Floats:
     """The values with their median where there is none."""
-    known = values[np.isfinite(values)]
-    return np.where(np.isfinite(values), values, np.median(known) if len(known) else 0.0)
+    finite = values[np.isfinite(values)]
+    return np.where(np.isfinite(values), values, np.median(finite) if len(finite) else 0.0)
 
 
 def _pairs(judges: int) -> list[tuple[int, int]]:
@@ -99,8 +99,8 @@ def _pairs(judges: int) -> list[tuple[int, int]]:
 def _mean(formulas: Sequence[WeightedValues], weights: Floats) -> Floats:
     """The mean of the pairs that are defined."""
     values = np.stack([formula(weights) for formula in formulas])
-    known = np.isfinite(values)
-    return ratio(np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
+    finite = np.isfinite(values)
+    return ratio(np.where(finite, values, 0.0).sum(axis=0), finite.sum(axis=0).astype(float))
 
 
 def _uses(codes: Ints) -> Floats:
@@ -207,7 +207,7 @@ def fleiss_kappa(codes: Ints) -> Statistic:
     judges, uses = codes.shape[1], _uses(codes)
     agree = ((uses**2).sum(axis=1) - judges) / (judges * (judges - 1))
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         counted = weights * whole
         rows = counted.sum(axis=1)
         shares = ratio(counted @ uses, judges * rows[:, None])
@@ -216,7 +216,7 @@ def fleiss_kappa(codes: Ints) -> Statistic:
 
     return statistic_of(
         "fleiss_kappa",
-        at,
+        value_of,
         ONE_VOTE,
         differs=(1 - agree) * whole,
         classes=(_first_votes(codes),),
@@ -278,14 +278,14 @@ def pass_at_k(samples: Floats, k: int) -> float:
 def pass_at_k_of_panel(votes: Floats, k: int) -> Statistic:
     """The mean over rows whose votes (atoms, judges) are the samples, NaN where a vote is missing."""
     estimates = np.array([pass_at_k(row[np.isfinite(row)], k) for row in votes])
-    known = np.isfinite(estimates).astype(float)
+    finite = np.isfinite(estimates).astype(float)
     values = np.nan_to_num(estimates)
 
     undefined = TOO_FEW_SAMPLES.format(k=k)
     if np.isin(values, (0.0, 1.0)).all():
-        return proportion("pass_at_k", values * known, known, undefined)
+        return proportion("pass_at_k", values * finite, finite, undefined)
 
-    def at(weights: Floats) -> Floats:
-        return ratio(weights @ (values * known), weights @ known)
+    def value_of(weights: Floats) -> Floats:
+        return ratio(weights @ (values * finite), weights @ finite)
 
-    return statistic_of("pass_at_k", at, undefined, varies=(values,), mean_of=values)
+    return statistic_of("pass_at_k", value_of, undefined, varies=(values,), mean_of=values)

@@ -204,12 +204,14 @@ def proportion(
 ) -> Statistic:
     """A share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
 
-    def at(weights: Floats) -> Floats:
+    def value_of(weights: Floats) -> Floats:
         value = ratio(weights @ hits, weights @ trials)
         return value if transform is None else transform(value)
 
     share = Proportion(hits, trials, transform)
-    return statistic_of(name, at, undefined, bounds=(0.0, 1.0), interval="proportion", share=share)
+    return statistic_of(
+        name, value_of, undefined, bounds=(0.0, 1.0), interval="proportion", share=share
+    )
 
 
 def mean_of_values(values: Floats) -> WeightedValues:
