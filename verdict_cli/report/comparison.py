@@ -274,15 +274,15 @@ def _opening(
     lines = dict.fromkeys(line for run in facts for line in run)
     rows = [(line, *(run.get(line, "–") for run in facts)) for line in lines]
     yield Table(("", *run_names), rows)
-    named = dict(zip(run_names, (run.facts for run in runs), strict=True))
+    facts_of = dict(zip(run_names, (run.facts for run in runs), strict=True))
     notices = [
         run_notes.baseline_notice(model)
         for model in dict.fromkeys(model for run in runs for model in run.facts.floors)
     ]
-    for name, run in named.items():
+    for name, run in facts_of.items():
         of_run = (*run_notes.replay_notice(run), *version_notices(run))
         notices += [f"{name}: {notice}" for notice in of_run]
-    for notice in (*notices, *changed_versions(named)):
+    for notice in (*notices, *changed_versions(facts_of)):
         yield Note(notice, warning=True)
     yield from _repeated(pipelines, names)
 
@@ -458,8 +458,8 @@ def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
 
 def has_own_unit(metric: str) -> bool:
     """Whether the metric shares no axis with those from -1 to 1."""
-    known = find_metric(metric)
-    return known is not None and known.has_own_unit
+    definition = find_metric(metric)
+    return definition is not None and definition.has_own_unit
 
 
 def _point_name(text: str, name: str, names: Sequence[str]) -> str:
@@ -510,18 +510,18 @@ def _slices_table(
                 change, interval, adjusted = _change_cells(difference)
                 pipeline = [name] if names[2:] else []
                 rows.append((value, f"{part.n:,}", metric, *pipeline, change, interval, adjusted))
-    named = ["pipeline"] if names[2:] else []
+    first_columns = ["pipeline"] if names[2:] else []
     headers = (
         expression,
         "n",
         "metric",
-        *named,
+        *first_columns,
         _axis(names),
         formatting.interval_header(level),
         "p (adj.)",
     )
     title = f"All differences by {expression}" if folded else ""
-    right = (1, 3 + len(named), 5 + len(named))
+    right = (1, 3 + len(first_columns), 5 + len(first_columns))
     return Table(headers, rows, right, folded=title, most_rows=MOST_SLICES_PRINTED)
 
 
@@ -680,23 +680,23 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
 
 
 def _compared_runs(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparedRun]:
-    shown = names or [str(run.directory.path) for run in runs]
+    labels = names or [str(run.directory.path) for run in runs]
     return [
         ComparedRun(name, run.facts, latency(run.directory.calls))
-        for name, run in zip(shown, runs, strict=True)
+        for name, run in zip(labels, runs, strict=True)
     ]
 
 
 def _shared_evaluations(runs: Sequence[RunResult]) -> dict[str, list[Evaluation]]:
     """Each evaluation that all runs have, as each of them defines it."""
-    known = [run.plan.evaluations for run in runs]
+    evaluation_sets = [run.plan.evaluations for run in runs]
     shared = {
-        name: [evaluations[name] for evaluations in known]
-        for name in known[-1]
-        if all(name in evaluations for evaluations in known)
+        name: [evaluations[name] for evaluations in evaluation_sets]
+        for name in evaluation_sets[-1]
+        if all(name in evaluations for evaluations in evaluation_sets)
     }
     if not shared:
-        names = " and ".join(", ".join(evaluations) or "none" for evaluations in known)
+        names = " and ".join(", ".join(evaluations) or "none" for evaluations in evaluation_sets)
         which = " and ".join(str(run.directory.path) for run in runs)
         raise UsageError(f"{which} share no evaluation", hint=f"their evaluations are {names}")
     return shared

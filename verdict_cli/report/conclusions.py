@@ -142,10 +142,10 @@ def _gate_values(gates: Sequence[GateOutcome]) -> list[str]:
 
 def metric_direction(metric: str) -> int:
     """1 if high values of the metric are better, -1 if low ones are, 0 if neither is."""
-    known = find_metric(metric)
-    if known is None or _WITHOUT_DIRECTION.intersection(known.inputs):
+    definition = find_metric(metric)
+    if definition is None or _WITHOUT_DIRECTION.intersection(definition.inputs):
         return 0
-    return -1 if known.lower_is_better else 1
+    return -1 if definition.lower_is_better else 1
 
 
 def is_significant(difference: Difference, level: float) -> bool:
@@ -187,8 +187,8 @@ def _excludes_zero(difference: Difference) -> bool | None:
 
 def p_text(p: float) -> str:
     """`p = 0.012`, `p < 0.001`."""
-    shown = formatting.p_value(p)
-    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+    number = formatting.p_value(p)
+    return f"p {number}" if number.startswith("<") else f"p = {number}"
 
 
 def short_names(runs: Sequence[str]) -> list[str]:
@@ -337,10 +337,10 @@ def contradictions(whole: Slice, letters: Sequence[str], level: float) -> list[s
                 if p is not None and (p < 1 - level) != excluded
             ]
             if other:
-                what = f"{name} of {letter}" if letters[2:] else name
+                subject = f"{name} of {letter}" if letters[2:] else name
                 does = "excludes" if excluded else "includes"
                 texts.append(
-                    f"{what}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}"
+                    f"{subject}: {CONTRADICTION.format(does=does, level=100 * level, p=' and '.join(other))}"
                 )
     return texts
 

@@ -277,9 +277,9 @@ def _output_charts(name: str, context: ReportContext) -> Iterator[Bars]:
     columns = number_vectors(context.results, [f"output.{field}" for field in node.result.fields])
     for column, vector in list(columns.items())[:MOST_CHART_FIELDS]:
         values = vector[scores.at]
-        kept = np.flatnonzero(np.isfinite(values) & labelled)
-        if len(kept) and np.ptp(values[kept]) > 0:
-            counts = histogram(values[kept], data.target[kept], data.labels)
+        indices = np.flatnonzero(np.isfinite(values) & labelled)
+        if len(indices) and np.ptp(values[indices]) > 0:
+            counts = histogram(values[indices], data.target[indices], data.labels)
             yield _histogram_chart(f"{column} by target", counts, column)
 
 

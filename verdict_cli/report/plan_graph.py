@@ -100,9 +100,9 @@ def as_svg(plan: Plan) -> str:
     position: dict[int, tuple[float, float]] = {}
     for level, rank in ranks.items():
         left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
-        for at, node in enumerate(rank):
+        for index, node in enumerate(rank):
             position[node.index] = (
-                left + at * (_WIDTH + _ACROSS),
+                left + index * (_WIDTH + _ACROSS),
                 _DOWN / 2 + level * (_HEIGHT + _DOWN),
             )
     parts = [

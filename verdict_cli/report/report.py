@@ -157,8 +157,8 @@ def _published_comparison(
         facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s
     )
     rows.append(ours)
-    known = find_metric(table.metric)
-    better = 1 if known is not None and known.lower_is_better else -1
+    definition = find_metric(table.metric)
+    better = 1 if definition is not None and definition.lower_is_better else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
     location = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:

@@ -113,13 +113,15 @@ def evaluate_run(
 def distributions_of(data: EvaluationData) -> Distributions:
     """The shapes of one evaluation's rows."""
     positive = data.is_positive if data.probability.types and data.targets.types else None
-    kept = np.flatnonzero((data.target != MISSING) & np.isfinite(data.probability.numbers))
+    indices = np.flatnonzero((data.target != MISSING) & np.isfinite(data.probability.numbers))
     reliability: tuple[Bin, ...] = ()
     probabilities = None
-    if positive is not None and len(kept):
-        p = data.probability.numbers[kept]
-        reliability = proportions_by_bin(p, positive[kept], np.linspace(0, 1, HISTOGRAM_BINS + 1))
-        probabilities = histogram(p, data.target[kept], data.labels, 0.0, 1.0)
+    if positive is not None and len(indices):
+        p = data.probability.numbers[indices]
+        reliability = proportions_by_bin(
+            p, positive[indices], np.linspace(0, 1, HISTOGRAM_BINS + 1)
+        )
+        probabilities = histogram(p, data.target[indices], data.labels, 0.0, 1.0)
     numbers, targets = data.predictions.numbers, data.targets.numbers
     number = np.isfinite(numbers)
     if data.kind not in ("ordinal", "numeric") or data.words or not number.any():
@@ -267,9 +269,9 @@ def first_prediction(plan: Plan, scored: Sequence[RowScores]) -> str:
 
 def prompt_columns(plan: Plan, results: Path) -> list[str]:
     """The columns of the dataset that the plan's prompts show, as `results` names them; all if prompts name none."""
-    named = {f"source.{column}" for column in dataset_columns(plan)}
+    prompt_names = {f"source.{column}" for column in dataset_columns(plan)}
     columns = [column for column in table_columns(results) if column.startswith("source.")]
-    return [column for column in columns if column in named] or columns
+    return [column for column in columns if column in prompt_names] or columns
 
 
 def dataset_columns(plan: Plan) -> list[str]:

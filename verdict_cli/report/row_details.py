@@ -110,18 +110,18 @@ class _RowDetailsBuilder:
 
     def shown(self, part: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values, shortened, without those that are conversations, which become chats of the part."""
-        others = {}
+        texts = {}
         for name, value in values.items():
             if type(value) is str and len(value) <= self.most and not value.startswith(CHAT_TEXT):
-                others[name] = value  # most values: nothing else is computed for them
+                texts[name] = value  # most values: nothing else is computed for them
                 continue
             messages = as_conversation(value)
             if messages is None:
-                others[name] = self.cut(value)
+                texts[name] = self.cut(value)
             else:
                 chat = self.chats[part][name] = chat_turns(messages, self.cut, self.most)
                 self.turns_left_out += chat["left"]
-        return others
+        return texts
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Add the row's next call."""
@@ -135,17 +135,19 @@ class _RowDetailsBuilder:
 
     def details(self) -> dict[str, Any]:
         """The data of the page's script."""
-        left = []
+        sentences = []
         if self.left_out:
-            left.append(f"{self.left_out:,} characters of long texts are left out here.")
+            sentences.append(f"{self.left_out:,} characters of long texts are left out here.")
         if self.turns_left_out:
-            left.append(f"{self.turns_left_out:,} turns of its conversations are left out here.")
+            sentences.append(
+                f"{self.turns_left_out:,} turns of its conversations are left out here."
+            )
         if self.entries_left_out:
-            left.append(f"{self.entries_left_out:,} of its entries are left out here.")
+            sentences.append(f"{self.entries_left_out:,} of its entries are left out here.")
         if self.calls_left_out:
-            left.append(f"{self.calls_left_out:,} of its calls are left out here.")
+            sentences.append(f"{self.calls_left_out:,} of its calls are left out here.")
         if self.calls_unreadable:
-            left.append(
+            sentences.append(
                 f"{self.calls_unreadable:,} of its calls cannot be shown: calls.parquet holds values that verdict does not write."
             )
         return {
@@ -155,7 +157,7 @@ class _RowDetailsBuilder:
             "chats": self.chats,
             "entries": self.entries,
             "calls": [{**call, "open": len(self.calls) == 1} for call in self.calls],
-            "cut": " ".join(left),
+            "cut": " ".join(sentences),
         }
 
     def call(self, call: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,11 +100,13 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         for name, measures in report.measures.items()
         for metric, value in _headline(measures, report.comparisons.get(name), evaluations)
     ]
-    shown = [metric for measures in report.measures.values() for metric in measures.values.values()]
+    metrics = [
+        metric for measures in report.measures.values() for metric in measures.values.values()
+    ]
     tiles += [
         _tile(node, "flips", rate)
         for node, rate in report.flips.items()
-        if rate.value is not None and rate not in shown
+        if rate.value is not None and rate not in metrics
     ]
     facts = report.facts
     tiles += [*_coverage_tile(report)]
@@ -145,14 +147,14 @@ def _headline(
         for name, metric in run_notes.scalar_metrics(measures.values.items())
         if name != first[0] and metric.value is not None
     }
-    named = [*filter(is_beyond_chance, rest), *rest]
-    return [first, *((name, rest[name]) for name in named[: 1 if evaluations <= 2 else 0])]
+    metric_names = [*filter(is_beyond_chance, rest), *rest]
+    return [first, *((name, rest[name]) for name in metric_names[: 1 if evaluations <= 2 else 0])]
 
 
 def is_beyond_chance(metric: str) -> bool:
     """Whether the metric says more than a share of rows: agreement beyond chance, or order."""
-    known = find_metric(metric)
-    return known is not None and known.beyond_chance
+    definition = find_metric(metric)
+    return definition is not None and definition.beyond_chance
 
 
 def _coverage_tile(report: Report) -> Iterator[Tile]:
@@ -390,11 +392,11 @@ def _choice_charts(
         return
     longer = lengths[options[0]] - lengths[options[1]]
     which = np.array([{"A": 1.0, "B": -1.0}.get(choice or "", np.nan) for choice in choices])
-    kept = np.flatnonzero(np.isfinite(which) & (longer != 0))
-    if len(kept) < LEAST_ROWS:
+    indices = np.flatnonzero(np.isfinite(which) & (longer != 0))
+    if len(indices) < LEAST_ROWS:
         return
-    distance = np.abs(longer[kept])
-    hits = (np.sign(longer[kept]) == which[kept]).astype(np.float64)
+    distance = np.abs(longer[indices])
+    hits = (np.sign(longer[indices]) == which[indices]).astype(np.float64)
     yield _scatter(
         f"{node.id}: how often the longer option is chosen",
         proportions_by_bin(distance, hits, quantiles(distance)),
@@ -421,8 +423,8 @@ def _choices(context: ReportContext, node: Node) -> list[str | None]:
 
 def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterator[Scatter]:
     total = np.sum(list(lengths.values()), axis=0)
-    shown = ", ".join(name.removeprefix("source.") for name in lengths)
-    caption = f"Rows in five equal groups by the length of the judged text ({shown})."
+    columns = ", ".join(name.removeprefix("source.") for name in lengths)
+    caption = f"Rows in five equal groups by the length of the judged text ({columns})."
     for scored in context.study.scored[:1]:
         if chart := _outcome_chart(scored, total[scored.at], caption):
             yield chart
@@ -431,11 +433,15 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
     node = context.plan.output_node
     fields = [] if node is None else [f"output.{name}" for name in node.result.fields]
     for name, values in list(number_vectors(context.results, fields).items())[:1]:
-        kept = np.isfinite(values)
-        if kept.sum() >= LEAST_ROWS and np.ptp(values[kept]) > 0 and np.ptp(total[kept]) > 0:
+        in_chart = np.isfinite(values)
+        if (
+            in_chart.sum() >= LEAST_ROWS
+            and np.ptp(values[in_chart]) > 0
+            and np.ptp(total[in_chart]) > 0
+        ):
             yield _scatter(
                 f"{name} by length",
-                means_by_fifth(total[kept], values[kept]),
+                means_by_fifth(total[in_chart], values[in_chart]),
                 "characters",
                 f"mean {name}",
                 caption,
@@ -443,10 +449,10 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
 
 
 def _outcome_chart(scored: RowScores, length: Floats, caption: str) -> Scatter | None:
-    kept = np.isfinite(scored.scores)
-    if kept.sum() < LEAST_ROWS or np.ptp(length[kept]) == 0:
+    finite = np.isfinite(scored.scores)
+    if finite.sum() < LEAST_ROWS or np.ptp(length[finite]) == 0:
         return None
-    length, scores = length[kept], scored.scores[kept]
+    length, scores = length[finite], scored.scores[finite]
     if scored.labels:
         bins = proportions_by_bin(length, scores, quantiles(length))
         title = f"{scored.name}: share of correct rows by length"

@@ -66,8 +66,8 @@ def _add_times(root: ElementTree.Element, document: ReportDocument) -> None:
         for suite in root:
             suite.set("timestamp", document.started)
     for suite in root:
-        for at, case in enumerate(suite):
-            is_run = suite.get("name") == "rows" and at == 0
+        for index, case in enumerate(suite):
+            is_run = suite.get("name") == "rows" and index == 0
             case.set("time", f"{document.seconds if is_run else 0:.3f}")
         suite.set("time", f"{sum(float(case.get('time', '0')) for case in suite):.3f}")
     root.set("time", f"{document.seconds:.3f}")

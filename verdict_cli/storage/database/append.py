@@ -37,8 +37,8 @@ def append(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
 
 
 def _last(connection: sqlite3.Connection, table: str) -> int:
-    found: int = connection.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
-    return found
+    number: int = connection.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
+    return number
 
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[Record]:
@@ -72,5 +72,5 @@ def _row(target: sqlite3.Connection, record: Record, texts: int, calls: int) -> 
 
 
 def _calls_of(target: sqlite3.Connection, row: int) -> tuple[RowCall, ...]:
-    found = target.execute("SELECT record FROM rows WHERE row=?", (row,)).fetchone()
-    return () if found is None else decode(StoredRow, found[0]).calls
+    record = target.execute("SELECT record FROM rows WHERE row=?", (row,)).fetchone()
+    return () if record is None else decode(StoredRow, record[0]).calls

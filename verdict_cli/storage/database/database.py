@@ -193,10 +193,10 @@ class Database:
     def find(self, digest: bytes) -> list[StoredCall]:
         """The calls of a request, the latest first. A record that cannot be read is counted and left out."""
         unwritten = [*self._older.get(digest, ()), *self._recent.get(digest, ())][::-1]
-        known = {call.number for call in unwritten}
+        numbers = {call.number for call in unwritten}
         query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
         stored = self._calls(query, digest)
-        calls = unwritten + [call for call in stored if call.number not in known]
+        calls = unwritten + [call for call in stored if call.number not in numbers]
         if self._unusable.isdisjoint(call.number for call in calls):
             return calls
         return [
@@ -231,10 +231,10 @@ class Database:
             "GROUP BY row, unit, item, call"
         )
         with _damage():
-            found = self._reader.execute(query)
+            records = self._reader.execute(query)
             return {
                 (row, unit, item, call): last
-                for row, unit, item, call, last in found
+                for row, unit, item, call, last in records
                 if not finished(row)
             }
 
@@ -245,16 +245,16 @@ class Database:
 
     def calls(self, numbers: Sequence[int]) -> dict[int, StoredCall]:
         """The calls of these numbers. DamagedError where one cannot be read."""
-        found: dict[int, StoredCall] = {}
+        records: dict[int, StoredCall] = {}
         for start in range(0, len(numbers), _TOGETHER):
             some = numbers[start : start + _TOGETHER]
             query = f"SELECT {_CALL} FROM calls WHERE number IN ({','.join('?' * len(some))})"
             with _damage():
                 for record in self._reader.execute(query, tuple(some)):
-                    found[record[0]] = _call(record)
-        if len(found) < len(set(numbers)):
+                    records[record[0]] = _call(record)
+        if len(records) < len(set(numbers)):
             raise DamagedError("a row's call is missing")
-        return found
+        return records
 
     def calls_after(self, number: int, most: int) -> Iterator[StoredCall]:
         """The calls that were added after one, so many at most. DamagedError where one cannot be read."""
@@ -462,8 +462,8 @@ def _images(message: Message) -> Images:
     if not message.images:
         return ()
     return tuple(
-        (at, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…")
-        for at, url in message.images
+        (position, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…")
+        for position, url in message.images
     )
 
 

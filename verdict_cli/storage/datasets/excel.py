@@ -73,9 +73,9 @@ def _rows(path: Path, reading: Reading) -> Iterator[Iterator[tuple[int, tuple[An
                     "empty-dataset", "the workbook has no sheet with cells", SPREADSHEET, str(path)
                 )
             )
-        first, *others = book.worksheets
-        if others:
-            names = ", ".join(repr(sheet.title) for sheet in others)
+        first, *more_sheets = book.worksheets
+        if more_sheets:
+            names = ", ".join(repr(sheet.title) for sheet in more_sheets)
             message = f"only the first sheet {first.title!r} is read, not {names}"
             reading.note(
                 path,

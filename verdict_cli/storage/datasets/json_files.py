@@ -69,10 +69,10 @@ def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
     if _LONG_NUMBER in unquoted:
         return True
     try:
-        written = orjson.dumps(value).count(b'"')
+        quotes = orjson.dumps(value).count(b'"')
     except TypeError:
         return True
-    return written != len(text) - len(unquoted)
+    return quotes != len(text) - len(unquoted)
 
 
 def _exact(text: bytes) -> dict[str, Any] | Problem:
@@ -129,15 +129,15 @@ def broken_json(text: bytes, error: orjson.JSONDecodeError) -> Problem:
 _ONE_A_LINE = "a .jsonl file has one object a line"
 
 
-def _broken_hint(line: str, at: int) -> str:
+def _broken_hint(line: str, position: int) -> str:
     """How to write a line of JSON lines that is broken at this position."""
-    near = line[max(0, at - 2) : at + 9]
+    near = line[max(0, position - 2) : position + 9]
     if "NaN" in near or "Infinity" in near:
         return "JSON has no NaN and no Infinity: write null"
     start = line.strip()
     if start.startswith("{'") or near.lstrip("{[, :").startswith(("'", "None", "True", "False")):
         return "this is a Python value, no JSON: write it by json.dumps"
-    return _hint_of_rest(line[at:].strip(), start)
+    return _hint_of_rest(line[position:].strip(), start)
 
 
 def _hint_of_rest(rest: str, start: str) -> str:
@@ -247,16 +247,18 @@ class _ArrayReader:
         self.at = end
         return *position, text
 
-    def broken(self, message: str, at: int) -> DataError:
+    def broken(self, message: str, position: int) -> DataError:
         """The error of text that is not JSON."""
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at + 9].encode("latin-1")
+        line = self.text[self.text.rfind("\n", 0, position) + 1 : position + 9].encode("latin-1")
         try:
             line.decode()
         except UnicodeDecodeError as undecoded:
             if undecoded.reason != "unexpected end of data":
-                return DataError(not_utf8(undecoded).at(str(self.path), *self._position(at), ""))
+                return DataError(
+                    not_utf8(undecoded).at(str(self.path), *self._position(position), "")
+                )
         problem = Problem("broken-json", f"not valid JSON: {message}")
-        return DataError(problem.at(str(self.path), *self._position(at), ""))
+        return DataError(problem.at(str(self.path), *self._position(position), ""))
 
     def not_an_array(self) -> Problem:
         """The problem of a file that does not begin with a bracket."""
@@ -291,14 +293,14 @@ class _ArrayReader:
         self.at = 0
         return True
 
-    def _position(self, at: int) -> tuple[int, int]:
+    def _position(self, position: int) -> tuple[int, int]:
         """The line and the column there, from 1. The lines of each character are counted once."""
-        if at > self._counted:
-            self._line += self.text.count("\n", self._counted, at)
-            newline = self.text.rfind("\n", self._counted, at)
+        if position > self._counted:
+            self._line += self.text.count("\n", self._counted, position)
+            newline = self.text.rfind("\n", self._counted, position)
             self._line_start = self._line_start if newline < 0 else newline + 1
-            self._counted = at
-        return self._line, at - self._line_start + 1
+            self._counted = position
+        return self._line, position - self._line_start + 1
 
 
 def _hint_of_rows(value: Mapping[str, Any]) -> str:

@@ -75,7 +75,7 @@ def _json_schema(kind: Any) -> dict[str, Any]:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return {"type": "array", "items": _json_schema(kind.value_type)}
     if types.is_struct(kind):
-        fields = [kind.field(at) for at in range(kind.num_fields)]
+        fields = [kind.field(index) for index in range(kind.num_fields)]
         return {
             "type": "object",
             "properties": {field.name: _json_schema(field.type) for field in fields},
@@ -108,21 +108,21 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
         names = tuple(batch)
         problems: dict[int, Problem] = {}
         for name in opaque.intersection(names):
-            for at, value in enumerate(batch[name]):
+            for index, value in enumerate(batch[name]):
                 problem = _problem_in(value)
                 if problem is None:
                     continue
                 if name in reading.used:
-                    problems[at] = replace(
+                    problems[index] = replace(
                         problem, message=f"the column {name!r} holds {problem.message}"
                     )
                 else:
-                    batch[name][at] = None
+                    batch[name][index] = None
                     message = f"the column {name!r} is left out where it holds {problem.message}; nothing uses it"
                     reading.note(path, "unused-bytes", message)
-        for at, values in enumerate(zip(*batch.values(), strict=True)):
+        for index, values in enumerate(zip(*batch.values(), strict=True)):
             number += 1
-            yield number, problems.get(at) or dict(zip(names, values, strict=True))
+            yield number, problems.get(index) or dict(zip(names, values, strict=True))
 
 
 _MOST_VALUES = 32 << 20
@@ -163,7 +163,7 @@ def _may_be_opaque(kind: Any) -> bool:
         types.is_fixed_size_list,
     )
     if any(is_nested(kind) for is_nested in nested):
-        return any(_may_be_opaque(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_may_be_opaque(kind.field(index).type) for index in range(kind.num_fields))
     plain = (
         types.is_primitive,
         types.is_null,
@@ -344,7 +344,7 @@ def _decimals(column: Any, _: bool) -> list[Any]:
 def _structs(column: Any, sparse: bool) -> list[Any]:
     kind = column.type
     fields = [_plain_values(inner, sparse) for inner in column.flatten()]
-    names = [kind.field(at).name for at in range(kind.num_fields)]
+    names = [kind.field(index).name for index in range(kind.num_fields)]
     rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
     is_there = _present(column)
     return [

@@ -22,11 +22,11 @@ def csv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     with open_bytes(path) as stream:
         lines = _Lines(path, stream)
         first = next(iter(lines), "")
-        named = _SEPARATOR_LINE.fullmatch(first)
-        if named:
+        separator = _SEPARATOR_LINE.fullmatch(first)
+        if separator:
             first = next(iter(lines), "")
-        delimiter = reading.delimiter or (named[1] if named else _delimiter(first))
-        yield from _records(path, reading, lines, first, delimiter, line=2 if named else 1)
+        delimiter = reading.delimiter or (separator[1] if separator else _delimiter(first))
+        yield from _records(path, reading, lines, first, delimiter, line=2 if separator else 1)
 
 
 def tsv_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:

@@ -96,8 +96,8 @@ def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
         return None if item is None else [item]
     if kind == "object":
         fields = {name: _shape_of(inner) for name, inner in schema.get("properties", {}).items()}
-        known = {name: shape for name, shape in fields.items() if shape is not None}
-        return known if known and len(known) == len(fields) else None
+        shapes = {name: shape for name, shape in fields.items() if shape is not None}
+        return shapes if shapes and len(shapes) == len(fields) else None
     return _SCALAR_TYPES.get(kind)
 
 

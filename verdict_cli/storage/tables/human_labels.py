@@ -105,14 +105,14 @@ def _entry(entry: Any) -> tuple[str, str, HumanLabel]:
     )
 
 
-def _time(at: Any) -> str | None:
+def _time(time: Any) -> str | None:
     """A time in ISO 8601, of a text or of seconds since 1970. ValueError for another value."""
-    if at is None or isinstance(at, str):
-        return at
-    if isinstance(at, bool) or not isinstance(at, int | float):
+    if time is None or isinstance(time, str):
+        return time
+    if isinstance(time, bool) or not isinstance(time, int | float):
         raise ValueError("`at` is neither a time nor seconds since 1970")
     try:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+        return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):
         raise ValueError("`at` is no time in seconds since 1970") from None
 
@@ -133,14 +133,14 @@ def consensus(labels: Sequence[Any]) -> Any:
 
 def row_label(row: RowLabels) -> dict[str, Any]:
     """One label of a row: the annotators' `consensus`, their notes, and the time of the last one."""
-    given = [annotation.label for annotation in row.values() if annotation.label is not None]
+    labels = [annotation.label for annotation in row.values() if annotation.label is not None]
     notes = [
         annotation.note if len(row) == 1 else f"{by or 'unnamed'}: {annotation.note}"
         for by, annotation in row.items()
         if annotation.note
     ]
     return {
-        "label": consensus(given),
+        "label": consensus(labels),
         "note": "\n".join(notes) or None,
         "at": max((annotation.at for annotation in row.values() if annotation.at), default=None),
     }

@@ -120,9 +120,9 @@ def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:
     """
     if by in row:
         return False
-    given = [annotation.label for annotation in row.values() if annotation.label is not None]
-    wanted = queue.annotators + (len(given) >= queue.annotators and disagree(given))
-    return len(given) < wanted
+    labels = [annotation.label for annotation in row.values() if annotation.label is not None]
+    wanted = queue.annotators + (len(labels) >= queue.annotators and disagree(labels))
+    return len(labels) < wanted
 
 
 def disagree(labels: Sequence[Any]) -> bool:

@@ -70,8 +70,8 @@ def _message(message: Message) -> dict[str, Any]:
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.images:
         fields["images"] = [
-            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"}
-            for at, url in message.images
+            {"at": position, "image": url if len(url) <= 200 else f"{url[:199]}…"}
+            for position, url in message.images
         ]
     return fields
 

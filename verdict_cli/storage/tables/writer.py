@@ -48,8 +48,8 @@ class ParquetTable:
         self._declared = declared or {}
         self._shapes = {
             name: shape
-            for name, known in self._declared.items()
-            if (shape := known.shape) is not None
+            for name, column_type in self._declared.items()
+            if (shape := column_type.shape) is not None
         }
         self._kinds: dict[str, ColumnKind] = {
             name: "json" if kind == "native" and name not in self._shapes else kind
