@@ -32,7 +32,7 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.llm.providers.wire_protocol import RequestBodies, object_at, objects
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Request
+from verdict_cli.messages import JsonObject, Request
 from verdict_cli.model import Model
 from verdict_cli.storage.paths import output_errors
 
@@ -45,19 +45,17 @@ CLOCKS_S = 600.0
 CALL_S = 60.0
 TRANSFER_S = 3600.0
 """The longest that a file of some hundred megabytes may take."""
-_ENDED = frozenset(
-    [
-        "completed",
-        "succeeded",
-        "success",
-        "ended",
-        "failed",
-        "expired",
-        "timeout_exceeded",
-        "cancelled",
-    ]
-)
-_UNPAID = frozenset({"batch_expired", "batch_cancelled"})
+_ENDED = {
+    "completed",
+    "succeeded",
+    "success",
+    "ended",
+    "failed",
+    "expired",
+    "timeout_exceeded",
+    "cancelled",
+}
+_UNPAID = {"batch_expired", "batch_cancelled"}
 
 
 class BatchState(Struct, frozen=True):
@@ -162,7 +160,7 @@ class BatchApi:
 
     async def create(self, file_id: str, file: Path, tag: str) -> BatchState:
         """The batch of a request file, whose id is that of `upload`."""
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "input_file_id": file_id,
             "endpoint": self.target,
             "completion_window": "24h",
@@ -178,14 +176,12 @@ class BatchApi:
     async def recent(self, since: float) -> list[BatchState]:
         """The batches that were created since a time, in seconds since the epoch, and those whose time is not stated."""
         found: list[BatchState] = []
-        query: dict[str, Any] = {self.page_size: BATCHES_A_PAGE}
+        query: JsonObject = {self.page_size: BATCHES_A_PAGE}
         while True:
             page = await self.json(self.request("GET", self.url(self.path)).query(query))
             listed = page if isinstance(page, list) else page.get(self.listed)
             states = [self.state(entry) for entry in objects(listed)]
-            later = [
-                each for each in states if not each.created or each.created >= since - CLOCKS_S
-            ]
+            later = [each for each in states if not 0 < each.created < since - CLOCKS_S]
             found += later
             place = self.next_place(page, states, query.get(self.cursor)) if later else None
             if place is None:
@@ -220,7 +216,7 @@ class BatchApi:
         value = object_at(value, "job") or value  # Together's
         counts = object_at(value, "request_counts")
         status = str(value.get("status") or "").lower()
-        files = (value.get("output_file_id"), value.get("error_file_id"))
+        files = value.get("output_file_id"), value.get("error_file_id")
         problems = [
             f"{problem.get('code') or ''} {problem.get('message') or ''}".strip()
             for problem in objects(object_at(value, "errors").get("data"))
@@ -277,8 +273,11 @@ class BatchApi:
                 yield response
         except (PyreqwestError, OSError) as error:
             host = parse_address(url).netloc
-            message = f"model {self.model.name}: no reply from {host}: {root_cause(error)}"
-            raise Retryable(message, kind="unavailable") from None
+            raise self.unavailable(f"no reply from {host}: {root_cause(error)}") from None
+
+    def unavailable(self, why: str) -> Retryable:
+        """The error of a call that may succeed later."""
+        return Retryable(f"model {self.model.name}: {why}", kind="unavailable")
 
     async def json(self, request: RequestBuilder) -> Any:
         """The JSON of the response."""
@@ -287,8 +286,7 @@ class BatchApi:
         try:
             return loads(content)
         except ValueError:
-            message = f"model {self.model.name}: the batch interface replied with no JSON"
-            raise Retryable(message, kind="unavailable") from None
+            raise self.unavailable("the batch interface replied with no JSON") from None
 
     async def post(self, url: str, body: Any) -> Any:
         """The JSON that a POST of JSON gives."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import convert
 from msgspec.structs import replace
 
 from verdict_cli.features.batches.batch_keys import batch_settings
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model
 from verdict_cli.run_facts import RunFacts
 
@@ -45,7 +46,7 @@ class SentBatch(BatchFacts):
 
     number: int
     tag: str
-    settings: dict[str, Any]
+    settings: JsonObject
     intended: float
     reserved_usd: float = 0.0
     charged_usd: float | None = 0.0
@@ -61,7 +62,7 @@ class SentBatch(BatchFacts):
         return Model.model_validate(self.settings)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """What `run.json` says of it."""
         return asdict(convert(self, BatchFacts, from_attributes=True))
 

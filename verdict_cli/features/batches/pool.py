@@ -128,7 +128,8 @@ class BatchPool:
         earlier = self._sent.find(name)
         if self._sent.is_in_flight(name, earlier):
             raise Pending("the call waits for a batch")
-        if earlier is not None and self._ends(earlier):
+        most = 1 if self._options.fallback else MOST_ATTEMPTS
+        if earlier is not None and (earlier.result is not None or earlier.tries >= most):
             self._claimed = name
             if earlier.result is not None:
                 api = self._sent.api(request.model)
@@ -142,11 +143,6 @@ class BatchPool:
             raise error
         await self._pool(request, name, 1 if earlier is None else earlier.tries + 1)
         raise Pending("the call waits for a batch")
-
-    def _ends(self, earlier: SentRequest) -> bool:
-        """Whether the request is not sent again."""
-        most = 1 if self._options.fallback else MOST_ATTEMPTS
-        return earlier.result is not None or earlier.tries >= most
 
     def _forget_claimed(self) -> None:
         """Remove the request of the call before, which is stored by now."""

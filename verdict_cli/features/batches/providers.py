@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import orjson
 
-from verdict_cli.errors import Retryable
 from verdict_cli.features.batches.batch_api import (
     BATCHES_A_PAGE,
     TAG,
@@ -125,8 +124,7 @@ class GeminiBatches(BatchApi):
         ) as response:
             target = ResponseHeaders(response).get("x-goog-upload-url")
         if not target or parse_address(target).netloc != parse_address(url).netloc:
-            message = f"model {self.model.name}: the upload was not accepted"
-            raise Retryable(message, kind="unavailable")
+            raise self.unavailable("the upload was not accepted")
         headers = {"X-Goog-Upload-Offset": "0", "X-Goog-Upload-Command": "upload, finalize"}
         uploaded = await self.post_file(target, file, headers)
         return created_id(object_at(uploaded, "file"), "name")

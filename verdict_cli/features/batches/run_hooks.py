@@ -67,7 +67,7 @@ class BatchOptions(RunHooks):
 
     def sends(self, plan: Plan) -> bool:
         """Whether a run of the plan sends batches."""
-        return self.every_model or any(map(self._chooses, models_of(plan)))
+        return any(map(self._chooses, models_of(plan)))
 
     def check(self, options: RunOptions) -> None:
         if options.recording is not None:
@@ -164,12 +164,12 @@ class WaveEstimate:
 
 def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
     """The run as batches; None where a model of it has no batch interface."""
-    models = {model.name: model for model in models_of(plan)}
-    if not models or any(batch_problem(model) is not None for model in models.values()):
+    models = models_of(plan)
+    if not models or any(map(batch_problem, models)):
         return None
     waves = _waves(plan)
     costs = [None if line.cost_usd is None else BATCH_PRICE * line.cost_usd for line in lines]
-    wait_s = max(batch_settings(model).wait_s for model in models.values())
+    wait_s = max(batch_settings(model).wait_s for model in models)
     return WaveEstimate(waves, sum_usd(*costs), waves * wait_s / 3600)
 
 
@@ -177,14 +177,8 @@ def _waves(plan: Plan) -> int:
     """The most calls of which each waits for the one before. Early stopping, escalation and retries add some."""
     depths: dict[int, int] = {}
     for node in plan.nodes:
-        before = max((depths[parent] for parent in node.parents), default=0)
-        depths[node.index] = before + _rounds(node)
+        depth = max((depths[parent] for parent in node.parents), default=0)
+        if isinstance(node.work, LLMNode):
+            depth += max(1, len(node.stages)) * node.work.reading.calls
+        depths[node.index] = depth
     return max(depths.values(), default=0)
-
-
-def _rounds(node: Node) -> int:
-    """How many calls of a unit wait for one another."""
-    if not isinstance(node.work, LLMNode):
-        return 0
-    reading = node.work.reading
-    return max(1, len(node.stages)) * reading.calls

@@ -107,18 +107,17 @@ class RunBatches:
     def is_in_flight(self, name: str, request: SentRequest | None) -> bool:
         """Whether a batch that has not ended has the request of that custom id."""
         batch = None if request is None else self.batches.get(request.batch)
-        return name in self._intended or (batch is not None and not batch.ended)
+        return name in self._intended or bool(batch and not batch.ended)
 
     def unclaimed(self) -> Iterator[tuple[Model, Reply]]:
         """The replies, with their models, that were paid for and whose calls were not made again."""
         for name in self.database.names_of(TABLE, "?" * 32 + "-*"):
             sent = self.find(name)
-            batch = None if sent is None else self.batches.get(sent.batch)
-            if sent is None or batch is None or sent.result is None:
-                continue
-            reply, _ = self._outcome(sent.result, sent, batch.sent_to)
-            if reply is not None:
-                yield batch.sent_to, reply
+            if sent is not None and sent.result is not None:
+                model = self.batches[sent.batch].sent_to
+                reply, _ = self._outcome(sent.result, sent, model)
+                if reply is not None:
+                    yield model, reply
 
     async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
