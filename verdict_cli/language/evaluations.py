@@ -156,6 +156,10 @@ class Evaluation(ConfigModel):
         return self.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
+Evaluations = Mapping[str, Evaluation]
+"""The evaluations of a configuration, by name."""
+
+
 class PublishedRow(ConfigModel):
     """One row of a published table."""
 
@@ -275,9 +279,7 @@ class Evaluator(Protocol):
     def row_check(self, name: str, evaluation: Evaluation) -> EvaluationCheck:
         """A check of the dataset's rows."""
 
-    def measure(
-        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
-    ) -> Mapping[str, Any]:
+    def measure(self, evaluations: Evaluations, results: Path, seed: int) -> Mapping[str, Any]:
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 
@@ -372,7 +374,7 @@ RELABELLED = "human.label if human.label is not none else"
 """The beginning of a target that human labels replace where there are any."""
 
 
-def label_evaluations(evaluations: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+def label_evaluations(evaluations: Evaluations) -> dict[str, Evaluation]:
     """Two copies of each evaluation with a target: `NAME_human` against the human labels alone, and `NAME_relabelled` against the
     target, replaced by the human label where there is one."""
     labelled = {}

@@ -92,15 +92,12 @@ class AnnotatorStudy(Struct, frozen=True):
 
 def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> AnnotatorStudy | None:
     """The annotators behind an evaluation of human labels; None where it uses none, or fewer than two people labelled."""
-    texts = (evaluation.target, evaluation.gold.target if evaluation.gold is not None else None)
+    texts = (evaluation.target or "", evaluation.gold.target if evaluation.gold is not None else "")
     if (
         evaluation.prediction is None
         or evaluation.items is not None
         or evaluation.group is not None
-    ):
-        return None
-    if not any(
-        "human." in text and not text.startswith(RELABELLED) for text in texts if text is not None
+        or not any("human." in text and not text.startswith(RELABELLED) for text in texts)
     ):
         return None
     rows = read_annotations(results.with_name(FILE)).values()

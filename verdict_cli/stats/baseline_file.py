@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.gate_rules import Gate
+from verdict_cli.messages import NamedValues
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.columns.collect import columns_read
 from verdict_cli.storage.tables.column_types import DeclaredType
@@ -45,7 +46,7 @@ def write_baseline(
     path: Path,
     results: Path,
     facts: RunFacts,
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     gates: Sequence[Gate],
 ) -> int:
     """Write the columns that the evaluations and the gates read of the run's rows; the number of rows.
@@ -76,7 +77,7 @@ def write_baseline(
         "pipeline": facts.spec_fingerprint,
         "data": facts.data_fingerprint,
         "run": run_digest(orjson.loads((results.parent / "run.json").read_bytes())),
-        "columns": {name: _schema(declared.get(name)) for name in columns},
+        "columns": {name: declared[name].schema if name in declared else None for name in columns},
     }
     lines = [orjson.dumps(header)]
     lines += sorted(orjson.dumps(list(row), option=_JSON) for row in rows)
@@ -87,17 +88,13 @@ def write_baseline(
     return len(rows)
 
 
-def _schema(declared: DeclaredType | None) -> Mapping[str, Any] | None:
-    return None if declared is None else declared.schema
-
-
-def run_digest(facts: Mapping[str, Any]) -> str:
+def run_digest(facts: NamedValues) -> str:
     """16 hex digits of `run.json` that tell one run from another, also from a second run of the same pipeline."""
     parts = [facts.get(key) for key in _IDENTITY]
     return hashlib.blake2b(orjson.dumps(parts), digest_size=8).hexdigest()
 
 
-def read_header(path: Path) -> Mapping[str, Any]:
+def read_header(path: Path) -> NamedValues:
     """The first line. DataError for a file that is no baseline."""
     with path.open("rb") as file:
         line = file.readline(1 << 24)

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
 from verdict_cli.distributions import binomial_cdf
 from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.row_data import requested_metrics
 from verdict_cli.stats.columns.row_identities import RowIdentities, row_identities
@@ -205,7 +205,7 @@ class _Comparer(Struct, frozen=True):
     seed: int
     level: float
 
-    def compared(self, shown: Mapping[str, Any]) -> ComparedEvaluation:
+    def compared(self, shown: NamedValues) -> ComparedEvaluation:
         """The evaluation in all runs; `shown` has the id or number of each key."""
         pairs, data = self.pairs, self.pairs.data
         new = data[-1]

@@ -13,7 +13,7 @@ from datetime import datetime
 from filecmp import cmp
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import orjson
@@ -21,9 +21,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, VerdictError, internal_fault
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, find_metric
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.baseline_file import (
@@ -90,7 +91,7 @@ IMPLIED = Gate(metric="run.coverage", min=1.0)
 
 def decide_gates(
     gates: Sequence[Gate],
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     measures: Mapping[str, Measures],
     facts: RunFacts,
     results: Path,
@@ -165,22 +166,25 @@ def _is_same_run(earlier: Path, results: Path) -> bool:
     return took_as_long and cmp(earlier, results, shallow=False)
 
 
-def _scope(name: str, where: Mapping[str, Any] | None = None) -> str:
+def _scope(name: str, where: NamedValues | None = None) -> str:
     """An evaluation and the `where` of a gate. What follows the null character distinguishes selections that `collect` reads
     side by side."""
     return f"{name}\0{where or {}!r}"
+
+
+_RunsByScope = tuple[dict[str, RunRows], ...]
 
 
 class GateRows(Struct):
     """The rows that gates are decided on. A run, and a baseline with the run, are read once for any number of gates."""
 
     gates: Sequence[Gate]
-    evaluations: Mapping[str, Evaluation]
+    evaluations: Evaluations
     results: Path
     root: Path
     seed: int
     sequential: bool
-    _runs: dict[str | None, tuple[dict[str, RunRows], ...] | str] = field(default_factory=dict)
+    _runs: dict[str | None, _RunsByScope | str] = field(default_factory=dict)
 
     def runs(self, baseline: str | None, scope: str) -> tuple[RunRows, ...] | str:
         """The rows of the baseline, if there is one, and of the run; or why they cannot be compared."""
@@ -205,7 +209,7 @@ class GateRows(Struct):
         runs = self.runs(gate.baseline, _scope(gate.parts[0], gate.where))
         return runs if isinstance(runs, str) else pair(*runs)
 
-    def _read(self, baseline: str | None) -> tuple[dict[str, RunRows], ...] | str:
+    def _read(self, baseline: str | None) -> _RunsByScope | str:
         gates = [gate for gate in self.gates if gate.baseline == baseline]
         if baseline is None:
             gates = [gate for gate in gates if gate.parts[1] not in ROW_METRICS]
@@ -231,7 +235,7 @@ class GateRows(Struct):
         return run_rows(evaluations, results, ids, only)
 
 
-def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
+def _implied_of_rows(gates: Sequence[Gate], evaluations: Evaluations) -> list[Gate]:
     """Gates on the rows of the evaluations that have gates; none where the file has its own. A gate on `run.coverage` that
     allows for failed rows allows for as many without a prediction."""
     implied: dict[str, Gate] = {}
@@ -319,11 +323,11 @@ def _with_confidence(
     if measured.value is None or metric in GOLD_ESTIMATES:
         return _decided(gate, measured)
     missing = open_rows(metric, data) & (not data.wrong)
-    ends = []
+    ends, unbounded = [], undefined_value("")
     for best in (False, True) if missing.any() else ():
         fill = filled(metric, data, missing, best=best)
-        value = None if fill is None else _value(gate, fill, rows, level)
-        ends.append(None if value is None or value.warnings else value)
+        value = unbounded if fill is None else _value(gate, fill, rows, level)
+        ends.append(unbounded if value.warnings else value)
     return _decided(gate, measured, ends, int(missing.sum()) + measures.unreached)
 
 
@@ -346,15 +350,14 @@ def _anytime_value(
     family = metric_input(metric, data)
     rows = np.flatnonzero(usable(family, data))
     sample, statistics = sampled_statistics(family, (metric,), data, rows)
-    ends = None
-    if data.cluster is None:
-        ends = anytime_ends(statistics[metric], sample, level)
+    ends = None if data.cluster is not None else anytime_ends(statistics[metric], sample, level)
     if ends is None:
         return replace(measured, low=None, high=None, reason=NO_ANYTIME, warnings=())
+    low, high = ends
     return replace(
         measured,
-        low=ends[0],
-        high=ends[1],
+        low=low,
+        high=high,
         method="confidence sequence",
         reason="",
         warnings=(),
@@ -405,7 +408,7 @@ def _limits(gate: Gate) -> list[_Limit]:
 
 
 def _decided(
-    gate: Gate, measured: MetricValue, fills: Sequence[MetricValue | None] = (), missing: int = 0
+    gate: Gate, measured: MetricValue, fills: Sequence[MetricValue] = (), missing: int = 0
 ) -> GateOutcome:
     """Compare a value with the gate's limits; the first that it misses is the outcome's. `fills` are the values with the
     `missing` rows at their worst and their best."""
@@ -449,10 +452,9 @@ class _Limit(Struct, frozen=True):
         """The end of the interval that is nearer to the limit."""
         return metric.low if self.side == "min" else metric.high
 
-    def worst_end(self, values: Iterable[MetricValue | None]) -> float:
+    def worst_end(self, values: Iterable[MetricValue]) -> float:
         """The end that is the farthest on the limit's side."""
-        every = [self.end(value) for value in values if value is not None]
-        ends = [end for end in every if end is not None]
+        ends = [end for value in values if (end := self.end(value)) is not None]
         return min(ends) if self.side == "min" else max(ends)
 
     def text(self, value: float) -> str:
@@ -467,7 +469,7 @@ _Miss = tuple[GateVerdict, str]
 
 
 def _compared(
-    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None], missing: int
+    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue], missing: int
 ) -> GateOutcome:
     """Compare with one limit the value; with `confidence` or a `baseline` the end of its interval too, and the ends with the
     missing rows at their worst and best."""
@@ -537,10 +539,10 @@ def _interval_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
 
 
 def _missing_rows_miss(
-    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue | None], missing: int
+    limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue], missing: int
 ) -> _Miss | None:
     """Why rows without a prediction could turn a gate that passes."""
-    bounded = [fill for fill in fills if fill is not None and limit.end(fill) is not None]
+    bounded = [fill for fill in fills if limit.end(fill) is not None]
     if len(bounded) < len(fills) or (missing and not fills):
         rows = "rows" if limit.is_relative else plural(missing, "row")
         reason = f"nothing bounds what the {rows} without a prediction would change"
@@ -611,7 +613,9 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     if change.value is not None and metric not in GOLD_ESTIMATES:
         # The rows that only one of the runs has are left to the gate on `shared`.
         open_case = open_pairs(metric, pairs, change_of, alone=False)
-    return _decided(gate, change, () if open_case is None else (open_case.worst,))
+    return _decided(
+        gate, change, () if open_case is None else (open_case.worst or undefined_value(""),)
+    )
 
 
 def counts_errors(metric: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, Evaluations
 from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
@@ -27,7 +28,7 @@ from verdict_cli.stats.columns.row_data import (
     requested_metrics,
 )
 from verdict_cli.stats.columns.run_labels import UNSURE
-from verdict_cli.stats.intervals.interval_methods import MetricValue, undefined_value
+from verdict_cli.stats.intervals.interval_methods import MetricValue, MetricValues, undefined_value
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS, contingency
 from verdict_cli.stats.metrics.metric_families import (
@@ -85,9 +86,9 @@ class Measures(Struct, frozen=True):
 
 def metric_values(
     metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw
-) -> dict[str, MetricValue]:
+) -> MetricValues:
     """The metrics of these rows, in the order of `metrics`."""
-    values: dict[str, MetricValue] = {}
+    values: MetricValues = {}
     for family, names in by_input(metrics, data).items():
         values |= _values_of_input(family, names, data, rows, draw)
     return {metric: values[metric] for metric in metrics}
@@ -95,7 +96,7 @@ def metric_values(
 
 def _values_of_input(
     family: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
-) -> dict[str, MetricValue]:
+) -> MetricValues:
     usable_rows = rows[usable(family, data)[rows]]
     reason = wrong_types(family, data) if len(usable_rows) else "no rows"
     reason = reason or undefined_for_wrong_rows(family, data, rows)
@@ -138,7 +139,7 @@ def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
 
 
 def measure(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     results: Path,
     *,
     seed: int = 0,
@@ -156,7 +157,7 @@ def measure(
 
 
 def iterate_measures(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     results: Path,
     *,
     seed: int = 0,
@@ -170,8 +171,9 @@ def iterate_measures(
     for name, evaluation in evaluations.items():
         collected, data = prepared(name, evaluation, collected_by_name.pop(name), results)
         check_positive(name, evaluation, data, results)
-        measures = _measures(name, evaluation, collected, data, seed, level)
-        study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
+        draw = partial(_draw, seed, level, name)
+        measures = _measures(evaluation, collected, data, draw)
+        study = annotator_study(evaluation, results, draw("annotators"))
         if study is not None:
             measures = replace(
                 measures, annotators=study, values={**measures.values, "human_alpha": study.alpha}
@@ -180,24 +182,19 @@ def iterate_measures(
 
 
 def _measures(
-    name: str,
-    evaluation: Evaluation,
-    collected: Collected,
-    data: EvaluationData,
-    seed: int,
-    level: float,
+    evaluation: Evaluation, collected: Collected, data: EvaluationData, draw: Callable[..., Draw]
 ) -> Measures:
     metrics = tuple(
         metric for metric in requested_metrics(evaluation, data) if metric not in GOLD_ESTIMATES
     )
-    groups, warnings = _groups(name, evaluation, collected, data, metrics, seed, level)
+    groups, warnings = _groups(evaluation, collected, data, metrics, draw)
     everything = np.arange(collected.rows)
     labelled = _labelled(collected, data)
     missing = labelled & ~_answered(collected, data)
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
-    values = metric_values(metrics, data, everything, _draw(seed, level, name))
-    estimates, gold = gold_estimates(evaluation, data, _draw(seed, level, name, "gold"), everything)
+    values = metric_values(metrics, data, everything, draw())
+    estimates, gold = gold_estimates(evaluation, data, draw("gold"), everything)
     is_choice = evaluation.prediction is not None and data.kind == "pairwise"
     kind = data.kind if evaluation.target is not None or data.panel or is_choice else ""
     is_averaged = kind and data.positive is None
@@ -237,18 +234,16 @@ def _answered(collected: Collected, data: EvaluationData) -> RowMask:
     return outputs[0] if outputs else np.zeros(collected.rows, bool)
 
 
-Groups = dict[str, dict[str, dict[str, MetricValue]]]
+Groups = dict[str, dict[str, MetricValues]]
 """Expression -> value as text -> metric -> value."""
 
 
 def _groups(
-    name: str,
     evaluation: Evaluation,
     collected: Collected,
     data: EvaluationData,
     metrics: Sequence[str],
-    seed: int,
-    level: float,
+    draw_of: Callable[..., Draw],
 ) -> tuple[Groups, list[str]]:
     """The metrics of each group, and a warning of groups that are left out."""
     groups: Groups = {}
@@ -262,10 +257,7 @@ def _groups(
             warnings.append(f"`by: {text}` has {plural(count, 'value')}; {shown}")
         groups[text] = {}
         for code, label in keys.most_frequent(MOST_MEASURED_GROUPS):
-            rows, draw = (
-                np.flatnonzero(keys.codes == code),
-                _draw(seed, level, name, text, str(code)),
-            )
+            rows, draw = np.flatnonzero(keys.codes == code), draw_of(text, str(code))
             values = metric_values(metrics, data, rows, draw)
             groups[text][label] = values | gold_estimates(evaluation, data, draw, rows)[0]
     return groups, warnings
@@ -273,7 +265,7 @@ def _groups(
 
 def gold_estimates(
     evaluation: Evaluation, data: EvaluationData, draw: Draw, rows: Ints
-) -> tuple[dict[str, MetricValue], GoldFacts | None]:
+) -> tuple[MetricValues, GoldFacts | None]:
     """The estimates from human labels of some of these rows; none without `gold`."""
     if evaluation.gold is None:
         return {}, None
@@ -290,7 +282,7 @@ def _draw(seed: int, level: float, *names: str) -> Draw:
 
 def flip_rates(
     nodes: Sequence[str], results: Path, *, seed: int = 0, level: float = CONFIDENCE_LEVEL
-) -> dict[str, MetricValue]:
+) -> MetricValues:
     """Position bias of each node that gives `consistent` (Wang et al., 2023): the share of rows on which the two orders
     disagree, with its interval."""
     if not nodes:
@@ -320,17 +312,21 @@ def evaluation_warnings(
             warnings.append(
                 f"{plural(collected.labels.unsure, 'label is|labels are')} `{UNSURE}` and left out"
             )
-    if collected.undecided:
-        rows = plural(collected.undecided, "row without an output is|rows without an output are")
-        warnings.append(f"{rows} left out: `where` needs it")
-    if collected.unreached:
-        many = plural(collected.unreached, "failed row counts|failed rows count")
-        warnings.append(
-            f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known"
-        )
-    if collected.skipped:
-        rows = plural(collected.skipped, "row is|rows are")
-        warnings.append(f"{rows} left out: `when` skipped what is measured")
+    unknown = f"how many of `{evaluation.items}` there are is not known"
+    counted = (
+        (
+            collected.undecided,
+            "row without an output is|rows without an output are",
+            "left out: `where` needs it",
+        ),
+        (
+            collected.unreached,
+            "failed row counts|failed rows count",
+            f"as one missing entry each: {unknown}",
+        ),
+        (collected.skipped, "row is|rows are", "left out: `when` skipped what is measured"),
+    )
+    warnings += [f"{plural(count, noun)} {what}" for count, noun, what in counted if count]
     positive = data.positive
     if (
         evaluation.target is not None

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.metric_registry import MetricInput
+from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
@@ -144,10 +145,10 @@ RunRows = tuple[EvaluationData, tuple[Factorized, ...], Sequence[str]]
 
 
 def run_rows(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     results: Path,
     ids: Sequence[str] | None,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
+    only: Mapping[str, NamedValues] | None = None,
 ) -> dict[str, RunRows]:
     """Each evaluation's rows of one run; without `ids` they have no keys. Raises DataError as `measure` does."""
     collected_by_name = collect(evaluations, results, ids=ids, only=only)

@@ -77,7 +77,9 @@ def swap_tests(
     clusters = data[1].cluster
     unit, times = _units([*sides.values()], None if clusters is None else clusters[rows[1]])
     moved = {metric: side.moved(unit, len(times)) for metric, side in sides.items()}
-    difference_of = {metric: float(side.differences(None)[0]) for metric, side in sides.items()}
+    difference_of = {
+        metric: float(side.differences(np.zeros((1, 1)))[0]) for metric, side in sides.items()
+    }
     defined = [metric for metric in sides if np.isfinite(difference_of[metric])]
     if not len(times) or not defined:
         return dict.fromkeys(defined, (1.0, 1.0))
@@ -169,18 +171,16 @@ class _Swappable(Struct, frozen=True):
         from scipy.sparse import csr_array
 
         pairs = np.flatnonzero((unit >= 0) & (self.old != self.new))
-        values = np.concatenate([np.ones(len(pairs)), -np.ones(len(pairs))])
+        values = np.repeat([1.0, -1.0], len(pairs))
         places = (
-            np.concatenate([unit[pairs]] * 2),
+            np.tile(unit[pairs], 2),
             np.concatenate([self.new[pairs], self.old[pairs]]),
         )
         return csr_array((values, places), shape=(units, len(self.weights[0])))
 
-    def differences(self, change: Floats | None) -> Floats:
+    def differences(self, change: Floats) -> Floats:
         """The metric of the second run minus that of the first, after each change."""
-        old, new = (side[None, :] for side in self.weights)
-        if change is None:
-            return self.statistic.at(new) - self.statistic.at(old)
+        old, new = self.weights
         change_of_metric: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
         return change_of_metric
 

@@ -43,6 +43,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     FEWEST_CLUSTERS,
     NO_VARIATION,
     MetricValue,
+    MetricValues,
     kish,
     normal,
     raised_design_effect,
@@ -67,7 +68,7 @@ class GoldFacts(Struct, frozen=True):
 
 def corrected(
     pairs: GoldPairs, draw: Draw, half_width: float | None = None
-) -> tuple[dict[str, MetricValue], GoldFacts]:
+) -> tuple[MetricValues, GoldFacts]:
     """The four estimates, and how many labels a half-width needs."""
     labelled = pairs.labelled
     count, rows = int(labelled.sum()), len(labelled)

@@ -3,14 +3,15 @@ predict in each row that both have: the rows that flipped, and those that one, b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
 
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
+from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
@@ -38,10 +39,8 @@ def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str
 
 def predictions(data: EvaluationData) -> Column:
     """The run's answers: its predictions, else its probabilities, else its values."""
-    for column in (data.predictions, data.probability):
-        if column.types:
-            return column
-    return data.value
+    columns = (data.predictions, data.probability)
+    return next((column for column in columns if column.types), data.value)
 
 
 MOST_SCORED = 3
@@ -73,7 +72,7 @@ class RowScores(Struct, frozen=True):
         return self.data.targets.value(row)
 
 
-def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[RowScores, ...]:
+def scored_rows(evaluations: Evaluations, results: Path) -> tuple[RowScores, ...]:
     """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
     of_rows = [name for name, own in evaluations.items() if own.group is None and own.items is None]
     of_rows.sort(key=lambda name: evaluations[name].target is None)
@@ -117,11 +116,11 @@ class PairedOutcomes(Struct, frozen=True):
 
     pairs: PairedRows
     scores: Sequence[Floats]
-    shown: Mapping[str, Any]
+    shown: NamedValues
     meaning: str
 
     @staticmethod
-    def of(pairs: PairedRows, metrics: Sequence[str], shown: Mapping[str, Any]) -> PairedOutcomes:
+    def of(pairs: PairedRows, metrics: Sequence[str], shown: NamedValues) -> PairedOutcomes:
         """The outcomes by what these metrics score."""
         scored = [scores_of(data, metrics) for data in pairs.data]
         scores = [

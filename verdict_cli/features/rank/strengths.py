@@ -105,9 +105,8 @@ def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
             unreadable = unreadable or f"row {row}: {error.message}"
             continue
         sizes.extend(contests.control(row, values))
-        items.add(contests.item(row, values))
-        for system in sides:
-            systems.add(system)
+        items.codes.append(items.code(contests.item(row, values)))
+        systems.codes.extend(map(systems.code, sides))
     codes, item_keys = systems.keys(), items.keys()
     names = tuple(disambiguate_labels(codes.labels))
     at = item_keys.codes.astype(np.int64)

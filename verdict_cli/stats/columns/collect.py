@@ -16,9 +16,10 @@ import numpy as np
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, RowError
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, Evaluations
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.column import (
     GOLD,
     INCLUSION,
@@ -83,11 +84,11 @@ class Collected(Struct, frozen=True):
 
 
 def collect(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     results: Path,
     *,
     ids: Sequence[str] | None = None,
-    only: Mapping[str, Mapping[str, Any]] | None = None,
+    only: Mapping[str, NamedValues] | None = None,
 ) -> dict[str, Collected]:
     """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> required value.
 
@@ -112,9 +113,7 @@ def collect(
     return {name: reader.collected(labels) for name, reader in readers.items()}
 
 
-def columns_read(
-    evaluations: Mapping[str, Evaluation], results: Path, further: Iterable[str] = ()
-) -> list[str]:
+def columns_read(evaluations: Evaluations, results: Path, further: Iterable[str] = ()) -> list[str]:
     """The columns of the results that the evaluations and further expressions read, in the order of the table."""
     only = dict.fromkeys(further)
     paths = [
@@ -208,7 +207,7 @@ class _Reader:
         evaluation: Evaluation,
         results: Path,
         ids: Sequence[str] | None,
-        only: Mapping[str, Any],
+        only: NamedValues,
         declared: Mapping[str, DeclaredType],
     ) -> None:
         self.name, self.results, self.items = name, results, evaluation.items

@@ -47,16 +47,13 @@ class KeyBuilder:
         self.known: dict[Hashable, int] = {}
         self.labels: list[Any] = []
 
-    def add(self, value: Any) -> None:
-        """Append a row's key."""
-        self.codes.append(self._code(value))
-
     def extend(self, values: Sequence[Any], positions: Ints) -> None:
         """Append the key of each row, `values[at]`; MISSING rows have none."""
-        codes = np.array([*map(self._code, values), MISSING], dtype=np.int32)
+        codes = np.array([*map(self.code, values), MISSING], dtype=np.int32)
         self.codes.frombytes(codes[positions].tobytes())
 
-    def _code(self, value: Any) -> int:
+    def code(self, value: Any) -> int:
+        """The code of a key, which is a new one where the key is."""
         key: Hashable = value
         if not isinstance(value, str):
             # As JSON a list is hashable, and 1 is not true; numbers, of which most keys are, need none.
@@ -111,7 +108,7 @@ class Column(Struct, frozen=True):
         return shared_bounds(self, self)
 
     @property
-    def present(self) -> npt.NDArray[np.bool_]:
+    def present(self) -> RowMask:
         return np.not_equal(self.codes, MISSING)
 
     @property

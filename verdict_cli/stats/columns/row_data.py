@@ -80,9 +80,8 @@ class GoldPairs(Struct, frozen=True):
     def weights(self) -> Floats:
         """How many rows each labelled row stands for: one over its probability."""
         if self.inclusion is None:
-            return np.full(
-                int(self.labelled.sum()), len(self.truth) / max(int(self.labelled.sum()), 1)
-            )
+            count = int(self.labelled.sum())
+            return np.full(count, len(self.truth) / max(count, 1))
         weights: Floats = 1 / self.inclusion[self.labelled]
         return weights
 
@@ -243,7 +242,7 @@ def _longer(columns: Mapping[str, Column]) -> Column:
     return Column(lengths, codes, (), frozenset({"float"}))
 
 
-def in_no_cluster(keys: Factorized) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def in_no_cluster(keys: Factorized) -> RowMask:
     return np.isin(keys.codes, [code for code, key in enumerate(keys.labels) if key is None])
 
 

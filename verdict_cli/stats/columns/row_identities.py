@@ -69,7 +69,9 @@ def row_identities(results: Sequence[Path]) -> RowIdentities:
     if declared and not all(run_ids.are_row_numbers for run_ids in ids):
         _check_unique(results, keys, "id")
     for name in dict.fromkeys((*declared, *_id_columns(columns))):
-        if all(_is_unique(run) for run in columns[name]) and _fits(columns[name], others):
+        if all(len(np.unique(run)) == len(run) for run in columns[name]) and _fits(
+            columns[name], others
+        ):
             by: PairedBy = "id" if name in declared else "column"
             shown = [value for batch in read_table(results[-1], [name]) for value in batch[name]]
             return RowIdentities(_joined(columns, [name]), by, shown, (name.partition(".")[2],))
@@ -163,25 +165,17 @@ def _shared_columns(results: Sequence[Path]) -> tuple[dict[str, list[Ints]], set
 
 def _id_columns(columns: Iterable[str]) -> list[str]:
     """The columns whose names are those of ids, the shortest first: `id` before `document_id`."""
-    plain = {name: name.partition(".")[2] for name in columns}
+    forms = (ID_NAME, CAMEL_ID)
     named = [
-        name for name, text in plain.items() if ID_NAME.fullmatch(text) or CAMEL_ID.fullmatch(text)
+        name for name in columns if any(form.fullmatch(name.partition(".")[2]) for form in forms)
     ]
-    return sorted(named, key=lambda name: len(plain[name]))
-
-
-def _is_unique(keys: Ints) -> bool:
-    return len(np.unique(keys)) == len(keys)
+    return sorted(named, key=len)
 
 
 def _joined(columns: Mapping[str, Sequence[Ints]], names: Sequence[str]) -> tuple[list[str], ...]:
-    runs = range(len(columns[names[0]]))
     return tuple(
-        [
-            ",".join(map(str, key))
-            for key in zip(*(columns[name][run].tolist() for name in names), strict=True)
-        ]
-        for run in runs
+        [",".join(map(str, key)) for key in np.stack(run, axis=1).tolist()]
+        for run in zip(*(columns[name] for name in names), strict=True)
     )
 
 

@@ -16,6 +16,10 @@ MOST_DELETIONS = 400
 """The jackknife of more units than this leaves out so many random groups: its cost is deletions times atoms."""
 
 
+Keys = tuple[npt.NDArray[np.generic], ...]
+"""Columns whose distinct tuples are the atoms of a sample."""
+
+
 class Sample(Struct, frozen=True):
     """`first` is a row that shows each atom, `counts` how often it occurs, `atom` the atom of each row.
 
@@ -28,7 +32,7 @@ class Sample(Struct, frozen=True):
     cluster: Ints | None = None
 
     @staticmethod
-    def of(columns: tuple[npt.NDArray[np.generic], ...], cluster: Ints | None = None) -> Sample:
+    def of(columns: Keys, cluster: Ints | None = None) -> Sample:
         """The sample of rows that these columns describe; equal rows are one atom."""
         first, atom, counts = distinct_tuples(columns, len(columns[0]))
         if cluster is not None:

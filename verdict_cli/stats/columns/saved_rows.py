@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import Expression, to_plain
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, KeyBuilder, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
@@ -85,10 +86,8 @@ class Rows(Struct, frozen=True):
 
     def name(self, place: int) -> str:
         """What a message calls one of them."""
-        entry = self.entries[place]
-        return (
-            f"row {self.numbers[place]}, entry {entry}" if entry else f"row {self.numbers[place]}"
-        )
+        row, entry = f"row {self.numbers[place]}", self.entries[place]
+        return f"{row}, entry {entry}" if entry else row
 
     def take(self, rows: RowMask) -> Rows:
         """Those of the rows that the mask selects."""
@@ -246,11 +245,7 @@ def _text_keyed(value: Any) -> Any:
 def _factorized(values: Iterable[Any]) -> Factorized:
     """Python's values as a column; `_ABSENT` is MISSING."""
     builder = KeyBuilder()
-    for value in values:
-        if value is _ABSENT:
-            builder.codes.append(MISSING)
-        else:
-            builder.add(value)
+    builder.codes.extend(MISSING if value is _ABSENT else builder.code(value) for value in values)
     return builder.keys()
 
 
@@ -266,7 +261,7 @@ def _people(ids: Sequence[Any], labels: RunLabels) -> Factorized:
 
 def saved_rows(
     results: Path, paths: Sequence[SavedRowPath]
-) -> Iterator[tuple[int, bool, Mapping[str, Any]]]:
+) -> Iterator[tuple[int, bool, NamedValues]]:
     """Each row's number, whether it failed, and the values that these paths reach (of a failed row, what there is), in the
     order of the file. DataError for a file that is not a table of results."""
     for rows in row_batches(results, paths):
@@ -324,8 +319,8 @@ def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
 
 
 def _flat(
-    prefix: str, entries: Sequence[Any], columns: Mapping[str, Any]
-) -> Iterator[tuple[str, int, Mapping[str, Any], dict[str, Any]]]:
+    prefix: str, entries: Sequence[Any], columns: NamedValues
+) -> Iterator[tuple[str, int, NamedValues, dict[str, Any]]]:
     """Place, index in the innermost list, names and outputs of each entry. A null among the entries was skipped."""
     for index, entry in enumerate(entries):
         inner = {

@@ -307,6 +307,9 @@ class MetricValue(Struct, frozen=True):
         return replace(self, reason=reason, warnings=(*self.warnings, *new)) if new else self
 
 
+MetricValues = dict[str, MetricValue]
+
+
 def undefined_value(reason: str, n: int = 0) -> MetricValue:
     """A metric that has no value, for this reason."""
     return MetricValue(None, None, None, n, reason)

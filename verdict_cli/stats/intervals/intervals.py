@@ -37,6 +37,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     FLAT,
     NO_VARIATION,
     MetricValue,
+    MetricValues,
     StandardError,
     agreement_interval,
     cluster_freedom,
@@ -89,9 +90,9 @@ class Draw(Struct, frozen=True):
 
 def metrics_with_intervals(
     statistics: Mapping[str, Statistic], sample: Sample, draw: Draw
-) -> dict[str, MetricValue]:
+) -> MetricValues:
     """Each statistic's value on the sample with its interval."""
-    metrics: dict[str, MetricValue] = {}
+    metrics: MetricValues = {}
     values: dict[str, float] = {}
     for name, statistic in statistics.items():
         value = value_of(statistic, sample)

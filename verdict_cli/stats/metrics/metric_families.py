@@ -30,7 +30,7 @@ from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import MISSING, Ends, Floats, Ints, RowMask, shared_bounds
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.columns.sample import Keys, Sample
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import (
     NORMALIZING_SCALES,
@@ -191,9 +191,6 @@ def statistics_of_runs(
     return sample, statistics
 
 
-Keys = tuple[npt.NDArray[np.generic], ...]
-
-
 class Family(Struct, frozen=True):
     """What metrics of one input have in common: the columns whose distinct rows are the atoms, the statistics at these
     rows, and why the types of these rows do not fit, "" where they do."""
@@ -333,9 +330,7 @@ def _or_nan(holds: RowMask, known: RowMask) -> Floats:
     return np.where(known, holds.astype(np.float64), np.nan)
 
 
-def _arrays(
-    family: MetricInput, data: EvaluationData, positions: Ints
-) -> tuple[npt.NDArray[np.generic], ...]:
+def _arrays(family: MetricInput, data: EvaluationData, positions: Ints) -> Keys:
     """The arrays that a formula takes, but for the weights."""
     if family == "numbers":
         return data.predictions.numbers[positions], data.targets.numbers[positions]

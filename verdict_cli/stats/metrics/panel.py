@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -54,25 +55,17 @@ def panel_statistics(
         alpha, differs = _nominal_alpha(codes)
     classes = (_first_votes(codes),) if nominal else ()
     varies = () if nominal else tuple(_filled(column) for column in values)
-    kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
+    kappas = [
+        _kappa(codes, np.stack(values, axis=1), pair, nominal)
+        for pair in combinations(range(len(votes)), 2)
+    ]
+    statistic = partial(
+        statistic_of, differs=differs, classes=classes, varies=varies, labels_count_alike=False
+    )
     return {
-        "krippendorff_alpha": statistic_of(
-            "krippendorff_alpha",
-            alpha,
-            CONSTANT_VOTES,
-            differs=differs,
-            classes=classes,
-            varies=varies,
-            labels_count_alike=False,
-        ),
-        "pairwise_kappa": statistic_of(
-            "pairwise_kappa",
-            lambda weights: _mean(kappas, weights),
-            NO_PAIR,
-            differs=differs,
-            classes=classes,
-            varies=varies,
-            labels_count_alike=False,
+        "krippendorff_alpha": statistic("krippendorff_alpha", alpha, CONSTANT_VOTES),
+        "pairwise_kappa": statistic(
+            "pairwise_kappa", lambda weights: _mean(kappas, weights), NO_PAIR
         ),
         **_errors_together(errors, len(votes), varies),
     }
@@ -90,10 +83,6 @@ def _filled(values: Floats) -> Floats:
     """The values with their median where there is none."""
     finite = values[np.isfinite(values)]
     return np.where(np.isfinite(values), values, np.median(finite) if len(finite) else 0.0)
-
-
-def _pairs(judges: int) -> list[tuple[int, int]]:
-    return list(combinations(range(judges), 2))
 
 
 def _mean(formulas: Sequence[WeightedValues], weights: Floats) -> Floats:
@@ -146,7 +135,7 @@ def _errors_together(
         return dict.fromkeys(
             ("error_correlation", "effective_judges"), undefined_statistic(NO_ORDER)
         )
-    correlations = [_correlation(errors[first], errors[second]) for first, second in _pairs(judges)]
+    correlations = [_correlation(*pair) for pair in combinations(errors, 2)]
     together = statistic_of(
         "error_correlation",
         lambda weights: _mean(correlations, weights),
