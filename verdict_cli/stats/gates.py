@@ -476,8 +476,9 @@ def _compared(
     has_interval = limit.gate.confidence is not None or limit.is_relative
     miss, held = _value_miss(limit, measured), ""
     if miss is None and has_interval:
-        miss = _interval_miss(limit, measured)
-        miss = miss or _missing_rows_miss(limit, measured, fills, missing)
+        reason = _interval_reason(limit, measured)
+        reason = reason or _missing_rows_reason(limit, measured, fills, missing)
+        miss = ("inconclusive", reason) if reason else None
     if miss is None and has_interval:
         end = limit.worst_end((measured, *fills))
         at_worst = " with the rows without a prediction at their worst"
@@ -518,47 +519,42 @@ def _value_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
     return "failed", reason
 
 
-def _interval_miss(limit: _Limit, measured: MetricValue) -> _Miss | None:
-    """Why the interval of a value that passes does not."""
+def _interval_reason(limit: _Limit, measured: MetricValue) -> str:
+    """Why the interval of a value that passes does not, "" where it does."""
     end = limit.end(measured)
     if end is None:
-        return ("inconclusive", f"there is no interval: {measured.reason}")
+        return f"there is no interval: {measured.reason}"
     if measured.warnings:
         reason = "; ".join(measured.warnings) if limit.is_relative else measured.reason
-        return ("inconclusive", f"the interval cannot be relied on: {reason}")
+        return f"the interval cannot be relied on: {reason}"
     if limit.meets(end):
-        return None
-    reason = (
-        f"the interval's {limit.end_name} end {limit.text(end)} is {limit.relation} {limit.value:g}"
-    )
-    if limit.is_relative:
-        drop = limit.sign * float(measured.value or 0.0)
-        needed = _rows_needed(measured, drop, limit.sign * limit.value)
-        reason = f"the metric may be up to {limit.text(end)} worse than the baseline's{needed}"
-    return ("inconclusive", reason)
+        return ""
+    text = limit.text(end)
+    if not limit.is_relative:
+        return f"the interval's {limit.end_name} end {text} is {limit.relation} {limit.value:g}"
+    drop = limit.sign * float(measured.value or 0.0)
+    needed = _rows_needed(measured, drop, limit.sign * limit.value)
+    return f"the metric may be up to {text} worse than the baseline's{needed}"
 
 
-def _missing_rows_miss(
+def _missing_rows_reason(
     limit: _Limit, measured: MetricValue, fills: Sequence[MetricValue], missing: int
-) -> _Miss | None:
-    """Why rows without a prediction could turn a gate that passes."""
+) -> str:
+    """Why rows without a prediction could turn a gate that passes, "" where they could not."""
     bounded = [fill for fill in fills if limit.end(fill) is not None]
     if len(bounded) < len(fills) or (missing and not fills):
         rows = "rows" if limit.is_relative else plural(missing, "row")
-        reason = f"nothing bounds what the {rows} without a prediction would change"
-        return ("inconclusive", reason)
+        return f"nothing bounds what the {rows} without a prediction would change"
     end = limit.worst_end((measured, *fills))
     if limit.meets(end):
-        return None
+        return ""
     if not limit.is_relative:
-        reason = f"with the rows without a prediction the interval may end at {limit.text(end)}"
-        return ("inconclusive", reason)
+        return f"with the rows without a prediction the interval may end at {limit.text(end)}"
     drop = limit.text(float(bounded[0].value or 0.0))
-    reason = (
+    return (
         f"the rows without a prediction could make the metric {drop} worse than the baseline's, "
         f"up to {limit.text(end)} with the sampling error"
     )
-    return ("inconclusive", reason)
 
 
 def _rule(limit: _Limit) -> str:

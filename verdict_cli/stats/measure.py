@@ -189,7 +189,9 @@ def _measures(
     )
     groups, warnings = _groups(evaluation, collected, data, metrics, draw)
     everything = np.arange(collected.rows)
-    labelled = _labelled(collected, data)
+    labelled = np.ones(collected.rows, bool)
+    if "target" in collected.columns and not data.panel:
+        labelled = data.targets.present
     missing = labelled & ~_answered(collected, data)
     counted = int(labelled.sum()) + collected.unreached
     without = int(missing.sum()) + collected.unreached
@@ -219,19 +221,12 @@ def _measures(
     )
 
 
-def _labelled(collected: Collected, data: EvaluationData) -> RowMask:
-    """The rows with a target, where there are targets."""
-    if "target" in collected.columns and not data.panel:
-        return data.targets.present
-    return np.ones(collected.rows, bool)
-
-
 def _answered(collected: Collected, data: EvaluationData) -> RowMask:
     """The rows with what the pipeline gives."""
     if data.panel:
         return judged_rows(data)
-    outputs = [collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns]
-    return outputs[0] if outputs else np.zeros(collected.rows, bool)
+    outputs = (collected.columns[key].present for key in OUTPUT_KEYS if key in collected.columns)
+    return next(outputs, np.zeros(collected.rows, bool))
 
 
 Groups = dict[str, dict[str, MetricValues]]

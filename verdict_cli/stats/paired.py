@@ -169,11 +169,8 @@ def pair(*runs: RunRows) -> PairedRows | str:
     rows = tuple(
         np.array([positions[key] for key in shared], dtype=np.int64) for positions in positions_of
     )
-    targets = _targets(runs[0][0], rows[0])
-    if any(
-        _targets(run[0], positions) != targets
-        for run, positions in zip(runs[1:], rows[1:], strict=True)
-    ):
+    targets = [_targets(run[0], positions) for run, positions in zip(runs, rows, strict=True)]
+    if any(other != targets[0] for other in targets):
         return "the runs' targets differ on the rows that they share"
     return PairedRows(
         tuple(run[0] for run in runs), rows, tuple(run[2] for run in runs), runs[-1][1]
@@ -182,7 +179,7 @@ def pair(*runs: RunRows) -> PairedRows | str:
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
     labels = (*data.labels, None)
-    return [labels[code] if code != MISSING else None for code in data.target[rows]]
+    return [labels[code] for code in data.target[rows]]  # the last one is that of MISSING
 
 
 def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:

@@ -221,7 +221,8 @@ def _swappable(
         side = np.full(len(rows[0]), MISSING, dtype=np.int64)
         side[indices] = atoms
         sides.append((side, np.bincount(atoms, minlength=len(sample.counts)).astype(np.float64)))
-    return _Swappable(statistics[metric], sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
+    (old, before), (new, after) = sides
+    return _Swappable(statistics[metric], old, new, (before, after))
 
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
