@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -30,8 +30,6 @@ from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.paths import path_of
-
-T = TypeVar("T")
 
 
 def _directory(run: str) -> RunDirectory:
@@ -66,8 +64,8 @@ async def _batches_of(
             directory.write_facts(with_batches(facts, database))
 
 
-async def _cancel(run: str) -> tuple[int, bool]:
-    """Cancel every batch in flight: how many were, and whether all could be.
+async def _cancel(run: str) -> None:
+    """Cancel every batch in flight. Exit code 4 where one could not be.
 
     What a provider had answered before is collected by the next run. A batch that was never acknowledged is looked for first.
     """
@@ -79,7 +77,9 @@ async def _cancel(run: str) -> tuple[int, bool]:
             except ProviderError as error:
                 print_error(f"{batch.id or batch.provider}: {error.message}")
                 is_done = False
-    return count, is_done
+    print_report(f"{plural(count, 'batch|batches')} cancelled\n")
+    if not is_done:
+        raise typer.Exit(4)
 
 
 async def _fetch(run: str, results: Path | None = None) -> None:
@@ -110,9 +110,9 @@ async def _fetch(run: str, results: Path | None = None) -> None:
         raise refusal
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(work)
+        runner.run(work)
 
 
 app = typer.Typer(
@@ -164,10 +164,7 @@ def batch_cancel(run: RunFolder) -> None:
 
     Example: verdict batch cancel runs/nightly
     """
-    count, is_done = _run(_cancel(run))
-    print_report(f"{plural(count, 'batch|batches')} cancelled\n")
-    if not is_done:
-        raise typer.Exit(4)
+    _run(_cancel(run))
 
 
 @app.command("fetch", cls=HelpCommand)

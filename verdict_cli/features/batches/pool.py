@@ -63,20 +63,20 @@ class _Unsent:
         self.number, self.api = number, api
         self.reserved_usd = 0.0
         self.requests: dict[str, SentRequest] = {}
-        self._file = self.path.open("wb")
-        self.size = self._file.write(api.opening)
+        self.file = self.path.open("wb")
+        self.file.write(api.opening)
 
     def add(self, line: bytes, name: str, request: SentRequest) -> None:
         """Write a request."""
         if self.requests:
-            self.size += self._file.write(self.api.separator)
-        self.size += self._file.write(line)
+            self.file.write(self.api.separator)
+        self.file.write(line)
         self.requests[name] = request
 
     def close(self) -> None:
         """Write what is left."""
-        self._file.write(self.api.closing)
-        self._file.close()
+        self.file.write(self.api.closing)
+        self.file.close()
 
 
 class BatchPool:
@@ -133,7 +133,7 @@ class BatchPool:
             self._claimed = name
             if earlier.result is not None:
                 api = self._sent.api(request.model)
-                return read_result(earlier.result, request, earlier, api)
+                return read_result(request, earlier, api)
             if self._options.fallback:
                 return None
             error = Retryable(
@@ -193,7 +193,7 @@ class BatchPool:
         mode = chosen_mode(model) or self._sent.modes.get(model.name, "schema")
         body, sent = api.body(replace(request, stream=False, top_logprobs=logprobs), mode)
         line = api.line(name, body)
-        if key in self._unsent and self._unsent[key].size + len(line) > api.max_bytes:
+        if key in self._unsent and self._unsent[key].file.tell() + len(line) > api.max_bytes:
             await self._send(key)
         if key not in self._unsent:
             self._number += 1

@@ -115,7 +115,7 @@ class RunBatches:
             sent = self.find(name)
             if sent is not None and sent.result is not None:
                 model = self.batches[sent.batch].sent_to
-                reply, _ = self._outcome(sent.result, sent, model)
+                reply, _ = self._outcome(sent, model)
                 if reply is not None:
                     yield model, reply
 
@@ -211,18 +211,17 @@ class RunBatches:
         batch.answered, batch.cost_usd, batch.charged_usd = 0, 0.0, 0.0
         refusal: Refused | None = None
         rejected: list[tuple[Rejected, str, SentRequest]] = []
-        lines = self._lines_of(batch, await self._results(api, state))
-        for number, (request, line) in enumerate(lines, 1):
-            reply, error = self._outcome(line, request, model)
+        lines = self._answered(batch, await self._results(api, state))
+        for number, (name, request) in enumerate(lines, 1):
+            reply, error = self._outcome(request, model)
             _count(batch, reply, model)
-            answered = replace(request, result=line)
             if isinstance(error, Refused):
                 refusal = error
             elif isinstance(error, Rejected):
                 if not self._lowers_mode(request, error, model):
-                    rejected.append((error, line.custom_id, answered))
+                    rejected.append((error, name, request))
             elif not isinstance(error, Retryable):
-                self.database.put(line.custom_id, answered, TABLE)
+                self.database.put(name, request, TABLE)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         # A row's content may be rejected; anything else is the request's form.
@@ -236,33 +235,31 @@ class RunBatches:
             )
         batch.refused = refusal is not None
         if not batch.refused:  # else they are sent again once its cause is fixed
-            for _, name, answered in rejected:
-                self.database.put(name, answered, TABLE)
+            for _, name, request in rejected:
+                self.database.put(name, request, TABLE)
         await self.end(batch, state.status)
         return refusal
 
     def matches(self, batch: SentBatch, results: Path) -> bool:
         """Whether any line of a file is a result of the batch."""
-        return any(True for _ in self._lines_of(batch, results))
+        return any(True for _ in self._answered(batch, results))
 
-    def _lines_of(
-        self, batch: SentBatch, results: Path
-    ) -> Iterator[tuple[SentRequest, ResultLine]]:
-        """The lines of a file that are results of the batch, with their requests; one that is repeated counts once."""
+    def _answered(self, batch: SentBatch, results: Path) -> Iterator[tuple[str, SentRequest]]:
+        """The requests of the batch that have a result in a file, with their custom ids; one that is repeated counts once."""
         names = set()
         for line in result_lines(results, self.api(batch.sent_to)):
             request = None if line.custom_id in names else self.find(line.custom_id)
             if request is not None and request.batch == batch.number:
                 names.add(line.custom_id)
-                yield request, line
+                yield line.custom_id, replace(request, result=line)
 
     def _outcome(
-        self, line: ResultLine, sent: SentRequest, model: Model
+        self, sent: SentRequest, model: Model
     ) -> tuple[Reply | None, ProviderError | ReplyError | None]:
         """The reply or the error of a request, whatever call it is for."""
         request = Request(Row(0, 0, {}), "", model, (), top_logprobs=sent.top_logprobs)
         try:
-            return read_result(line, request, sent, self.api(model)), None
+            return read_result(request, sent, self.api(model)), None
         except (ProviderError, ReplyError) as error:
             return error.reply, error
 
@@ -297,8 +294,10 @@ def _count(batch: SentBatch, reply: Reply | None, model: Model) -> None:
         batch.charged_usd = sum_usd(batch.charged_usd, charged)
 
 
-def read_result(line: ResultLine, request: Request, sent: SentRequest, api: BatchApi) -> Reply:
-    """The reply to a request, read by what reads ordinary ones. Raises its error."""
+def read_result(request: Request, sent: SentRequest, api: BatchApi) -> Reply:
+    """The reply to a request that has a result, read by what reads ordinary ones. Raises its error."""
+    line = sent.result
+    assert line is not None
     source, body = Source(f"{api.provider}'s batch"), line.body
     if line.unpaid:
         raise Retryable(f"the batch did not answer this request: {line.unpaid}")
