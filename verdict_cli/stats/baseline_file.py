@@ -112,8 +112,7 @@ def read_header(path: Path) -> NamedValues:
 
 def check_baseline_file(path: Path) -> None:
     """DataError, with its line, for a file that is damaged."""
-    width = len(_LEADING) + len(read_header(path)["columns"])
-    for _ in _rows(path, width):
+    for _ in _rows(path):
         pass
 
 
@@ -129,12 +128,13 @@ def baseline_results(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="verdict-baseline-") as folder:
         results = Path(folder) / "results.parquet"
         with ParquetTable(results, {"row": "int", "status": "str"}, declared=declared) as table:
-            for row, values in enumerate(_rows(path, len(names))):
+            for row, values in enumerate(_rows(path)):
                 table.write({"row": row, **dict(zip(names, values, strict=True))})
         yield results
 
 
-def _rows(path: Path, width: int) -> Iterator[Sequence[Any]]:
+def _rows(path: Path) -> Iterator[Sequence[Any]]:
+    width = len(_LEADING) + len(read_header(path)["columns"])
     with path.open("rb") as file:
         next(file)
         for number, line in enumerate(file, 2):

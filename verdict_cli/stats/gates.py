@@ -213,7 +213,7 @@ class GateRows(Struct):
         gates = [gate for gate in self.gates if gate.baseline == baseline]
         if baseline is None:
             gates = [gate for gate in gates if gate.parts[1] not in ROW_METRICS]
-            return (self._rows(gates, self.results, None),)
+            return (self._rows(gates, self.results, ()),)
         gates += [gate.model_copy(update={"where": None}) for gate in gates]
         try:
             with baseline_results(self.root / baseline) as earlier:
@@ -223,9 +223,7 @@ class GateRows(Struct):
         except DataError as error:
             return error.problem.message
 
-    def _rows(
-        self, gates: Sequence[Gate], results: Path, ids: Sequence[str] | None
-    ) -> dict[str, RunRows]:
+    def _rows(self, gates: Sequence[Gate], results: Path, ids: Sequence[str]) -> dict[str, RunRows]:
         scopes = {_scope(gate.parts[0], gate.where): gate for gate in gates}
         evaluations = {
             key: self.evaluations[gate.parts[0]].model_copy(update={"by": ()})

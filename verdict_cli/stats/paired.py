@@ -147,7 +147,7 @@ RunRows = tuple[EvaluationData, tuple[Factorized, ...], Sequence[str]]
 def run_rows(
     evaluations: Evaluations,
     results: Path,
-    ids: Sequence[str] | None,
+    ids: Sequence[str],
     only: Mapping[str, NamedValues] | None = None,
 ) -> dict[str, RunRows]:
     """Each evaluation's rows of one run; without `ids` they have no keys. Raises DataError as `measure` does."""

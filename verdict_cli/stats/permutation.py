@@ -25,7 +25,7 @@ from verdict_cli.distributions import normal_cdf
 from verdict_cli.language.metric_registry import MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Column, Ends, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import COLUMNS, EvaluationData
-from verdict_cli.stats.columns.sample import CELLS, distinct_tuples
+from verdict_cli.stats.columns.sample import CELLS, as_codes, distinct_tuples
 from verdict_cli.stats.metrics.metric_families import (
     metric_input,
     sampled_statistics,
@@ -289,7 +289,7 @@ def _units(sides: Sequence[_Swappable], cluster: Ints | None) -> tuple[Ints, Int
     differs = np.flatnonzero(np.logical_or.reduce([side.old != side.new for side in sides]))
     unit = np.full(len(sides[0].old), MISSING, dtype=np.int64)
     if cluster is not None:
-        codes = np.unique(cluster[differs], return_inverse=True)[1]
+        codes = as_codes(cluster[differs])
         unit[differs] = codes
         return unit, np.ones(int(codes.max(initial=-1)) + 1, np.int64)
     atoms = [atoms[differs] for side in sides for atoms in (side.old, side.new)]
@@ -325,9 +325,7 @@ def sign_flip_test(
     gain: Floats, cluster: Ints | None, rng: np.random.Generator, most: int = SWAPS
 ) -> float:
     """The two-sided p-value of the sum of the rows' gains, which swapping the runs of a row or cluster negates."""
-    gains = (
-        gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
-    )
+    gains = gain if cluster is None else np.bincount(as_codes(cluster), gain)
     units = len(gains)
     gains = gains[gains != 0]
     if len(gains) < 2:

@@ -38,6 +38,7 @@ from verdict_cli.distributions import student_cdf
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import GoldPairs
+from verdict_cli.stats.columns.sample import as_codes
 from verdict_cli.stats.intervals.interval_methods import (
     FEW_EFFECTIVE,
     FEWEST_CLUSTERS,
@@ -311,7 +312,7 @@ def labelled_freedom(pairs: GoldPairs) -> float:
     """What the labelled rows, or their clusters, are worth with their weights, minus one."""
     if pairs.cluster is None:
         return max(kish(pairs.weights) - 1, 1.0)
-    cluster_of = np.unique(pairs.cluster[pairs.labelled], return_inverse=True)[1]
+    cluster_of = as_codes(pairs.cluster[pairs.labelled])
     return max(kish(np.bincount(cluster_of, pairs.weights).astype(np.float64)) - 1, 1.0)
 
 
@@ -319,7 +320,7 @@ def design_effect(pairs: GoldPairs, influence: Floats) -> float:
     """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
     if pairs.cluster is None:
         return 1.0
-    cluster_of = np.unique(pairs.cluster, return_inverse=True)[1]
+    cluster_of = as_codes(pairs.cluster)
     alone = float((influence**2).sum())
     if not alone:
         return 1.0

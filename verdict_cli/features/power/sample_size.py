@@ -301,7 +301,7 @@ def repeated(pilot: Pilot) -> tuple[str, Parts] | str:
         if node.name == copies[0]:
             text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node.id}'].", expression)
             asked_once = evaluation.alone(pilot.metric).model_copy(update={key: text})
-            rows = run_rows({pilot.name: asked_once}, pilot.run.directory.results, None)
+            rows = run_rows({pilot.name: asked_once}, pilot.run.directory.results, ())
             columns.append(scores_of(rows[pilot.name][0], [pilot.metric])[0])
     parts = sample_parts(np.column_stack(columns))
     if parts is None:

@@ -87,7 +87,7 @@ def collect(
     evaluations: Evaluations,
     results: Path,
     *,
-    ids: Sequence[str] | None = None,
+    ids: Sequence[str] = (),
     only: Mapping[str, NamedValues] | None = None,
 ) -> dict[str, Collected]:
     """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> required value.
@@ -119,7 +119,7 @@ def columns_read(evaluations: Evaluations, results: Path, further: Iterable[str]
     paths = [
         path
         for name, evaluation in evaluations.items()
-        for path in _Reader(name, evaluation, results, None, only, {}).paths
+        for path in _Reader(name, evaluation, results, (), only, {}).paths
     ]
     return list(column_homes(table_columns(results), paths))
 
@@ -168,9 +168,9 @@ def _length(value: Any, text: str) -> Any:
     return RowError(f"`{text}` gives {value!r}, which is neither a text nor a length")
 
 
-def _first(rows: RowMask) -> Sequence[int]:
+def _first(rows: RowMask) -> Ints:
     """The first of these rows, if there is one."""
-    return [int(place) for place in np.flatnonzero(rows)[:1]]
+    return np.flatnonzero(rows)[:1]
 
 
 def _lacks(expression: Expression, rows: Rows) -> RowMask:
@@ -206,7 +206,7 @@ class _Reader:
         name: str,
         evaluation: Evaluation,
         results: Path,
-        ids: Sequence[str] | None,
+        ids: Sequence[str],
         only: NamedValues,
         declared: Mapping[str, DeclaredType],
     ) -> None:
@@ -233,7 +233,7 @@ class _Reader:
         self.keys = {key: KeyBuilder() for key in self.keyed}
         if self.items is not None:  # entries of one row have correlated errors
             self.keys.setdefault("cluster", KeyBuilder())
-        self.row_keys = ids or ()
+        self.row_keys = ids
         self.ids: list[str] = []
         self.at = [np.zeros(0, dtype=np.int64)]
         self.undecided = self.skipped = self.unreached = 0

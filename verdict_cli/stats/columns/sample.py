@@ -20,6 +20,12 @@ Keys = tuple[npt.NDArray[np.generic], ...]
 """Columns whose distinct tuples are the atoms of a sample."""
 
 
+def as_codes(values: npt.NDArray[np.generic]) -> Ints:
+    """The place of each value among the distinct ones."""
+    codes: Ints = np.unique(values, return_inverse=True)[1]
+    return codes
+
+
 class Sample(Struct, frozen=True):
     """`first` is a row that shows each atom, `counts` how often it occurs, `atom` the atom of each row.
 
@@ -36,7 +42,7 @@ class Sample(Struct, frozen=True):
         """The sample of rows that these columns describe; equal rows are one atom."""
         first, atom, counts = distinct_tuples(columns, len(columns[0]))
         if cluster is not None:
-            cluster = np.unique(cluster, return_inverse=True)[1]
+            cluster = as_codes(cluster)
         return Sample(first, counts.astype(np.float64), atom, cluster)
 
     @property
@@ -96,9 +102,9 @@ def distinct_tuples(
     """The first row of each distinct row of these columns, which of them each row is, and how often each occurs."""
     key = np.zeros(rows, dtype=np.int64)
     for column in columns:
-        _, codes = np.unique(column, return_inverse=True)
+        codes = as_codes(column)
         key = key * (int(codes.max(initial=0)) + 1) + codes
-        key = np.unique(key, return_inverse=True)[1]
+        key = as_codes(key)
     _, first, tuples, counts = np.unique(
         key, return_index=True, return_inverse=True, return_counts=True
     )
