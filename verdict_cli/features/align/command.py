@@ -102,9 +102,9 @@ def align(
     document = align_document(search.plan.name, alignment, search.facts)
     if alignment.better:
         search.write_aligned(alignment, align_conclusion(alignment))
-    written = f"written: {search.folder / ('aligned.yaml' if alignment.better else 'align.html')}"
+    message = f"written: {search.folder / ('aligned.yaml' if alignment.better else 'align.html')}"
     show_study(
-        document, search.folder, "align", as_json=as_json, message="" if how.quiet else written
+        document, search.folder, "align", as_json=as_json, message="" if how.quiet else message
     )
 
 
@@ -116,7 +116,7 @@ def _begin(
     from verdict_cli.features.align.search import AlignSearch, labelled_parts
 
     plan = how.plan(config)
-    evaluation, figure = choose_metric([(str(config), plan)], options.metric)
+    evaluation, metric = choose_metric([(str(config), plan)], options.metric)
     target = options.target or plan.evaluations[evaluation].target
     if plan.evaluations[evaluation].prediction is None or target is None:
         raise UsageError(
@@ -135,10 +135,10 @@ def _begin(
     works = {node.name: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
     work = works.get(unit)
     if work is None or len(located) != 1 or not isinstance(located[0].keys.get("prompt"), str):
-        known = ", ".join(works) or "none"
+        names = ", ".join(works) or "none"
         raise UsageError(
             f"--unit {unit}: no unit of that name with its prompt in this file",
-            hint=f"units that ask a model: {known}",
+            hint=f"units that ask a model: {names}",
         )
     folder = options.out or Path("align") / plan.name
     cluster = options.cluster or plan.evaluations[evaluation].cluster
@@ -151,6 +151,6 @@ def _begin(
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,
     }  # fmt: skip
     return AlignSearch(
-        config, how, plan, unit, located[0].path, located[0].keys["prompt"], columns, evaluation, figure, target, cluster, options,
+        config, how, plan, unit, located[0].path, located[0].keys["prompt"], columns, evaluation, metric, target, cluster, options,
         folder, parts, sizes, facts,
     )  # fmt: skip

@@ -178,34 +178,34 @@ def successive_halving(
 
     A failed row counts as the lowest score of its round: a judge that does not answer is not better for it.
     """
-    left = list(range(candidates))
-    seen = min(rows, LEAST_ROWS_AT_FIRST)
+    survivors = list(range(candidates))
+    count = min(rows, LEAST_ROWS_AT_FIRST)
     rounds = []
     while True:
-        if len(left) <= 2:
-            seen = rows
-        columns = np.array(score(left, seen), dtype=np.float64)
-        known = np.isfinite(columns)
-        lowest = columns[known].min() if known.any() else 0.0
-        means = np.where(known, columns, lowest).mean(axis=1)
-        rounds.append(HalvingRound(seen, dict(zip(left, means.tolist(), strict=True))))
-        order = [left[at] for at in np.argsort(-means, kind="stable")]
-        if seen >= rows:
+        if len(survivors) <= 2:
+            count = rows
+        columns = np.array(score(survivors, count), dtype=np.float64)
+        finite = np.isfinite(columns)
+        lowest = columns[finite].min() if finite.any() else 0.0
+        means = np.where(finite, columns, lowest).mean(axis=1)
+        rounds.append(HalvingRound(count, dict(zip(survivors, means.tolist(), strict=True))))
+        order = [survivors[position] for position in np.argsort(-means, kind="stable")]
+        if count >= rows:
             return order[0], tuple(rounds)
-        left = sorted(order[: max(2, (len(order) + 1) // 2)])
-        seen = min(rows, 2 * seen)
+        survivors = sorted(order[: max(2, (len(order) + 1) // 2)])
+        count = min(rows, 2 * count)
 
 
 def halved_rows(candidates: int, rows: int) -> int:
     """The rows that `successive_halving` judges in all; those of an earlier round are not judged again."""
-    seen = dict.fromkeys(range(candidates), 0)
+    counts = dict.fromkeys(range(candidates), 0)
 
-    def score(left: Sequence[int], count: int) -> list[Floats]:
-        seen.update(dict.fromkeys(left, count))
-        return [np.zeros(count) for _ in left]
+    def score(candidate_indices: Sequence[int], count: int) -> list[Floats]:
+        counts.update(dict.fromkeys(candidate_indices, count))
+        return [np.zeros(count) for _ in candidate_indices]
 
     successive_halving(candidates, rows, score)
-    return sum(seen.values())
+    return sum(counts.values())
 
 
 def is_better(change: float | None, p: float | None) -> bool:
@@ -244,7 +244,7 @@ class JudgedRow(Struct, frozen=True):
 
 def _estimated(plan: Plan, sources: Sequence[NamedValues], count: int) -> tuple[Line, ...]:
     """The calls of so many rows like these."""
-    rows = [Row(at, at, source) for at, source in enumerate(sources[:SAMPLE])]
+    rows = [Row(index, index, source) for index, source in enumerate(sources[:SAMPLE])]
     return DryRun(plan, real=False).add(rows).lines(count)
 
 
@@ -319,10 +319,10 @@ def reflection_request(prompt: str, batch: Sequence[JudgedRow], columns: Sequenc
         f"<prompt>\n{prompt}\n</prompt>",
     ]
     for number, row in enumerate(batch, 1):
-        shown = [f"{name}: {_short(row.source.get(name))}" for name in columns]
+        column_lines = [f"{name}: {_short(row.source.get(name))}" for name in columns]
         lines = [
             f"Row {number} ({'right' if row.correct else 'wrong'})",
-            *shown,
+            *column_lines,
             f"judge: {_short(row.judged)}",
         ]
         lines += [f"judge's reasons: {_short(row.explanation)}"] if row.explanation else []
@@ -409,10 +409,10 @@ class AlignSearch:
         unjudged = [JudgedRow(source, None, None, correct=True) for source in fit]
         # Candidates are estimated by the longest prompts that are tried: those with the most examples.
         candidate = self._plan(few_shot(self.path, unjudged, self.target, self.cluster)[-1])
-        written = 2 * options.proposals if options.proposer is not None else 0
-        judged = halved_rows(1 + len(FEW_SHOT) + written, sizes["select"]) + 2 * sizes["test"]
-        if written:
-            again = halved_rows(2 + written, sizes["select"]) + sizes["fit"]
+        proposals = 2 * options.proposals if options.proposer is not None else 0
+        judged = halved_rows(1 + len(FEW_SHOT) + proposals, sizes["select"]) + 2 * sizes["test"]
+        if proposals:
+            again = halved_rows(2 + proposals, sizes["select"]) + sizes["fit"]
             judged += (options.rounds - 1) * again
         plans = [self.plan, candidate]
         lines = [_estimated(self.plan, fit, len(fit)), _estimated(candidate, fit, judged)]
@@ -424,9 +424,9 @@ class AlignSearch:
             request = reflection_request(self.prompt, batch, self.columns)
             requests = options.proposals * options.rounds
             lines.append(_estimated(plans[-1], [{"request": request}], requests))
-        prompts = 1 + len(FEW_SHOT) + written * options.rounds
-        what = f"up to {prompts} prompts on {sum(sizes.values()):,} rows"
-        ask_to_spend(what, lines, plans, yes=yes, quiet=self.how.quiet)
+        prompts = 1 + len(FEW_SHOT) + proposals * options.rounds
+        purpose = f"up to {prompts} prompts on {sum(sizes.values()):,} rows"
+        ask_to_spend(purpose, lines, plans, yes=yes, quiet=self.how.quiet)
 
     def run(self, *, yes: bool) -> Alignment:
         """Make candidates, select, and compare the winner with the pipeline as it was on the sealed rows.
@@ -440,7 +440,7 @@ class AlignSearch:
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
-        held: list[HalvingRound] = []
+        history: list[HalvingRound] = []
         best = 0
         for number in range(self.options.rounds if proposer is not None else 1):
             first_new = len(candidates) if number else 0
@@ -453,8 +453,8 @@ class AlignSearch:
             winner, tried = successive_halving(len(entered), self.sizes["select"], score)
             best = entered[winner]
             for round_ in tried:
-                means = {entered[at]: mean for at, mean in round_.means.items()}
-                held.append(HalvingRound(round_.rows, means))
+                means = {entered[position]: mean for position, mean in round_.means.items()}
+                history.append(HalvingRound(round_.rows, means))
         sealed = None
         metric = self.metric
         if best:
@@ -468,7 +468,7 @@ class AlignSearch:
             f"{self.evaluation}.{metric or 'score'}",
             {str(part): size for part, size in self.sizes.items()},
             candidates,
-            held,
+            history,
             best,
             sealed,
             total_cost(self.costs.values()),
@@ -497,27 +497,27 @@ class AlignSearch:
 
     def _valid(self, candidates: Sequence[PromptCandidate]) -> list[PromptCandidate]:
         """The candidates that can be run and still ask about the same columns; why the others were dropped is noted."""
-        kept = []
+        valid_candidates = []
         for candidate in candidates:
             try:
                 plan = self._plan(candidate)
             except (SpecError, UsageError) as error:
                 self.dropped.append(f"{candidate.name} was dropped: {str(error).splitlines()[0]}")
                 continue
-            asked = {
+            prompt_columns = {
                 name
                 for node in plan.nodes
                 if node.name == self.unit and isinstance(node.work, LLMNode)
                 for name in named_columns(node.work.prompt)
             }
-            lost = [name for name in self.columns if name not in asked]
-            if lost:
+            missing_columns = [name for name in self.columns if name not in prompt_columns]
+            if missing_columns:
                 self.dropped.append(
-                    f"{candidate.name} was dropped: its prompt has lost {', '.join(lost)}"
+                    f"{candidate.name} was dropped: its prompt has lost {', '.join(missing_columns)}"
                 )
             else:
-                kept.append(candidate)
-        return kept
+                valid_candidates.append(candidate)
+        return valid_candidates
 
     def _proposed(
         self, proposer: str, base: PromptCandidate, judged: Sequence[JudgedRow], number: int
@@ -527,12 +527,14 @@ class AlignSearch:
         if not drawn:
             return []
         key = f"{self.path}.prompt="
-        own = [text for text in base.settings if text.startswith(key)]
-        rest = [text for text in base.settings if text not in own]
-        prompt = json.loads(own[0].removeprefix(key)) if own else self.prompt
+        prompt_settings = [text for text in base.settings if text.startswith(key)]
+        other_settings = [text for text in base.settings if text not in prompt_settings]
+        prompt = (
+            json.loads(prompt_settings[0].removeprefix(key)) if prompt_settings else self.prompt
+        )
         requests = [
-            {"id": at, "request": reflection_request(prompt, batch, self.columns)}
-            for at, batch in enumerate(drawn)
+            {"id": index, "request": reflection_request(prompt, batch, self.columns)}
+            for index, batch in enumerate(drawn)
         ]
         folder = self.folder / "proposals" / f"round-{number + 1}"
         arm, how = requests_arm(folder, proposal_pipeline(proposer), requests, self.how)
@@ -540,17 +542,17 @@ class AlignSearch:
         candidates: list[PromptCandidate] = []
         columns = ["id", "status", "output.guidelines", "output.prompt"]
         for batch in read_table(result.directory.results, columns):
-            for at, status, guidelines, rewritten in zip(
+            for position, status, guidelines, rewritten in zip(
                 *(batch[column] for column in columns), strict=True
             ):
                 if status != "ok":
-                    unread = f"proposal {at} of round {number + 1} could not be read"
+                    unread = f"proposal {position} of round {number + 1} could not be read"
                     self.dropped.append(unread)
                     continue
                 proposal = {"guidelines": guidelines, "prompt": rewritten}
-                name = f"{number + 1}.{int(at) + 1}"
+                name = f"{number + 1}.{int(position) + 1}"
                 candidates += [
-                    replace(candidate, settings=(*rest, *candidate.settings))
+                    replace(candidate, settings=(*other_settings, *candidate.settings))
                     for candidate in proposed(self.path, prompt, proposal, name)
                 ]
         return self._valid(candidates)
@@ -564,10 +566,10 @@ class AlignSearch:
         right = 1.0 if scored.labels else 0.0
         judged = []
         paths: list[SavedRowPath] = [("source",), ("output",), ("nodes",)]
-        for at, (_, failed, values) in enumerate(saved_rows(run.directory.results, paths)):
-            if failed or at not in indices:
+        for position, (_, failed, values) in enumerate(saved_rows(run.directory.results, paths)):
+            if failed or position not in indices:
                 continue
-            index, source = indices[at], values["source"]
+            index, source = indices[position], values["source"]
             parts = [values["output"], *values["nodes"].values()]
             reasons = filter(None, (part.get("explanation") for part in parts))
             remark = None if note is None else note({"source": source})
@@ -622,9 +624,9 @@ class AlignSearch:
         earlier = tuple(Path(run) for run in self.costs)
 
         def adapted(options: RunOptions) -> RunOptions:
-            own = Path(options.out or "")
-            others = tuple(run for run in earlier if run.resolve() != own.resolve())
-            return replace(options, warn=silent, reuse=others)
+            folder = Path(options.out or "")
+            earlier_runs = tuple(run for run in earlier if run.resolve() != folder.resolve())
+            return replace(options, warn=silent, reuse=earlier_runs)
 
         arms = [structs.replace(arm, change=adapted) for arm in arms]
         with open_arms(arms, how, silent) as sessions:

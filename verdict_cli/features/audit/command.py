@@ -176,25 +176,27 @@ def _plant_errors(
     with open_arms([baseline], options) as (unchanged,):
         dataset, data = unchanged.options.dataset, unchanged.options.data
         requests = planting_requests(stream_rows(dataset, data.selection), probes)
-        arm, own = requests_arm(folder / "planted", planting_pipeline(model), requests, options)
-        with open_arms([arm], own, silent) as (session,):
+        arm, text_options = requests_arm(
+            folder / "planted", planting_pipeline(model), requests, options
+        )
+        with open_arms([arm], text_options, silent) as (session,):
             texts = session.options
             is_told = not session.is_finished
             if is_told:
                 lines = [
-                    sampled_dry_run(probe_plan, dataset, data, own.seed).lines(data.rows)
+                    sampled_dry_run(probe_plan, dataset, data, text_options.seed).lines(data.rows)
                     for _, probe_plan in plans
                 ]
-                written = sampled_dry_run(arm.plan, texts.dataset, texts.data, own.seed)
-                lines.append(written.lines(texts.data.rows))
+                dry_run = sampled_dry_run(arm.plan, texts.dataset, texts.data, text_options.seed)
+                lines.append(dry_run.lines(texts.data.rows))
                 ask_to_spend(
                     f"{len(plans)} runs of {data.rows:,} rows, and {texts.data.rows:,} texts with planted errors",
                     lines,
                     [arm.plan, *(probe_plan for _, probe_plan in plans)],
                     yes=yes,
-                    quiet=own.quiet,
+                    quiet=text_options.quiet,
                 )
-            runs = execute_all_or_exit([session], folder, stop, own)
+            runs = execute_all_or_exit([session], folder, stop, text_options)
     planted = planted_texts(runs[0].directory.results, requests)
     return runs, [(planted_change(probe, planted), plan) for probe, plan in plans], is_told
 

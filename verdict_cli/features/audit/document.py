@@ -36,9 +36,9 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)
     ]
     sensitive = sorted(filter(_matters, tested), key=_size, reverse=True)
-    rest = [effect for effect in tested if effect.n and not _matters(effect)]
-    others = [_what(effect) for effect in rest if _has_test(effect)]
-    without = [_what(effect) for effect in rest if not _has_test(effect)]
+    minor_effects = [effect for effect in tested if effect.n and not _matters(effect)]
+    insignificant_effects = [_what(effect) for effect in minor_effects if _has_test(effect)]
+    without = [_what(effect) for effect in minor_effects if not _has_test(effect)]
     parts = [
         *_injection(effects),
         *map(_sensitivity, sensitive),
@@ -46,7 +46,13 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         *_planted_errors(effects),
         *_extraction(effects),
     ]
-    parts += [f"no significant effect of {listed_names(others, len(others))}"] if others else []
+    parts += (
+        [
+            f"no significant effect of {listed_names(insignificant_effects, len(insignificant_effects))}"
+        ]
+        if insignificant_effects
+        else []
+    )
     parts += (
         [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
     )
@@ -209,9 +215,9 @@ def audit_document(
     if charts := _charts(effects):
         sections.append(Section("Charts", [Group(charts)], formats=("html",)))
     planted = [effect for effect in effects if effect.cause == DEGRADE]
-    others = [effect for effect in effects if effect.cause != DEGRADE]
-    attacks = [effect for effect in others if effect.success is not None]
-    biases = [_effect_cells(effect) for effect in others if effect.success is None]
+    judge_effects = [effect for effect in effects if effect.cause != DEGRADE]
+    attacks = [effect for effect in judge_effects if effect.success is not None]
+    biases = [_effect_cells(effect) for effect in judge_effects if effect.success is None]
     if biases:
         sections.append(_table_section("Effects", EFFECT_HEADERS, biases))
     if attacks:
@@ -261,7 +267,7 @@ def audit_json(
 
 
 def _effect_json(effect: Effect) -> JsonObject:
-    def shown(metric: MetricValue | None) -> JsonObject | None:
+    def value_json(metric: MetricValue | None) -> JsonObject | None:
         return None if metric is None else metric_json(metric)
 
     # The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain.
@@ -273,13 +279,13 @@ def _effect_json(effect: Effect) -> JsonObject:
         "cause": effect.cause,
         "paper": PAPERS[effect.cause],
         "n": effect.n,
-        "changed": shown(effect.changed),
-        "beyond_noise": shown(effect.beyond_noise),
-        "shift": shown(effect.shift),
+        "changed": value_json(effect.changed),
+        "beyond_noise": value_json(effect.beyond_noise),
+        "shift": value_json(effect.shift),
         "shift_of": effect.shift_of,
-        "figure": shown(effect.metric_change),
-        share: shown(effect.success),
-        beyond: shown(effect.success_beyond_noise),
+        "figure": value_json(effect.metric_change),
+        share: value_json(effect.success),
+        beyond: value_json(effect.success_beyond_noise),
         "p": effect.p,
         "p_holm": effect.p_holm,
         "note": effect.note,
@@ -304,8 +310,8 @@ def _success_cells(effect: Effect) -> tuple[str, ...]:
 def _effect_cells(effect: Effect) -> tuple[str, ...]:
     shift = "–" if effect.shift is None else f"{_metric_text(effect.shift)} ({effect.shift_of})"
     changed = map(_metric_text, (effect.changed, effect.beyond_noise))
-    figure, p = _metric_text(effect.metric_change), formatting.p_value(effect.p_holm)
-    return effect.name, f"{effect.n:,}", *changed, shift, figure, p, effect.note
+    metric_change, p = _metric_text(effect.metric_change), formatting.p_value(effect.p_holm)
+    return effect.name, f"{effect.n:,}", *changed, shift, metric_change, p, effect.note
 
 
 def _charts(effects: Sequence[Effect]) -> list[Part]:

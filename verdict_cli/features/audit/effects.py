@@ -80,10 +80,10 @@ class Control(Struct, frozen=True):
 def controlled_differences(scores: Floats) -> Floats:
     """What each score differs from the mean of the others of its row, if it were the probe's; the first column is the
     probe's own. NaN where it, or all others, are missing."""
-    known = np.isfinite(scores).sum(axis=1, keepdims=True)
+    counts = np.isfinite(scores).sum(axis=1, keepdims=True)
     total = np.nansum(scores, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        differences: Floats = np.where(known > 1, (known * scores - total) / (known - 1), np.nan)
+        differences: Floats = np.where(counts > 1, (counts * scores - total) / (counts - 1), np.nan)
     differences[~np.isfinite(differences[:, 0])] = np.nan
     return differences
 
@@ -92,24 +92,26 @@ def exchange_test(
     differences: Floats, cluster: Ints | None, rng: np.random.Generator, *, larger: bool = False
 ) -> float | None:
     """The two-sided p-value of the mean of the first column, or that of its being `larger`; None where there is no row."""
-    kept = np.isfinite(differences[:, 0])
-    if not kept.any():
+    finite_rows = np.isfinite(differences[:, 0])
+    if not finite_rows.any():
         return None
-    rows = differences[kept]
+    rows = differences[finite_rows]
     unit = np.arange(len(rows))
     if cluster is not None:
-        unit = np.unique(cluster[kept], return_inverse=True)[1]
-    known = np.isfinite(rows)
-    known_first = np.argsort(~known, axis=1, kind="stable")
+        unit = np.unique(cluster[finite_rows], return_inverse=True)[1]
+    finite = np.isfinite(rows)
+    known_first = np.argsort(~finite, axis=1, kind="stable")
     ordered = np.take_along_axis(rows, known_first, 1)
-    counts, at = known.sum(axis=1), np.arange(len(rows))
+    counts, row_index = finite.sum(axis=1), np.arange(len(rows))
     size = (lambda sums: sums) if larger else np.abs
-    seen = float(size(rows[:, 0].sum()))
+    observed_size = float(size(rows[:, 0].sum()))
     extreme = 0
     for start in range(0, _DRAWS, STEP):
         drawn = rng.random((min(STEP, _DRAWS - start), int(unit.max()) + 1))[:, unit]
-        sums = ordered[at, (drawn * counts).astype(np.int64)].sum(axis=1)
-        extreme += int((size(sums) >= seen - _TOLERANCE * max(1.0, abs(seen))).sum())
+        sums = ordered[row_index, (drawn * counts).astype(np.int64)].sum(axis=1)
+        extreme += int(
+            (size(sums) >= observed_size - _TOLERANCE * max(1.0, abs(observed_size))).sum()
+        )
     return (extreme + 1) / (_DRAWS + 1)
 
 
@@ -141,8 +143,8 @@ def probe_p(control: Control, after: Verdicts, goal: Any) -> float | None:
     shift = shift_score([*control.before, *after], goal)
     if shift is not None:
         p_values.append(control.exchanged(control.scores(after, shift[0]), rng, larger=False))
-    known = [p for p in p_values if p is not None]
-    return min(1.0, len(known) * min(known)) if known else None
+    numbers = [p for p in p_values if p is not None]
+    return min(1.0, len(numbers) * min(numbers)) if numbers else None
 
 
 def with_success(
@@ -159,8 +161,8 @@ def with_success(
     `start` has the rows that are not there yet, `reached` is 1 for a verdict that is.
     """
     scores = control.scores(after, reached, start)
-    known = scores[np.isfinite(scores[:, 0]), 0]
-    effect = replace(effect, success=exact_rate(int(known.sum()), len(known)), p=None)
+    successes = scores[np.isfinite(scores[:, 0]), 0]
+    effect = replace(effect, success=exact_rate(int(successes.sum()), len(successes)), p=None)
     if not control.repeats:
         return effect, None
     parts = controlled_differences(scores)[:, 0]
@@ -331,9 +333,9 @@ def exact_rate(hits: int, n: int) -> MetricValue:
 
 def mean_share(values: Floats, seed: int) -> MetricValue:
     """The mean of the values that are not NaN, with its interval: exact if each is 0 or 1."""
-    known = values[np.isfinite(values)]
-    if np.isin(known, (0, 1)).all():
-        return exact_rate(int(known.sum()), len(known))
+    finite = values[np.isfinite(values)]
+    if np.isin(finite, (0, 1)).all():
+        return exact_rate(int(finite.sum()), len(finite))
     return mean_change(values, seed)
 
 
@@ -439,7 +441,11 @@ def _position_effect(name: str, pairs: Sequence[tuple[Any, Any]], seed: int) -> 
 
 
 def self_preference(
-    verdicts: Verdicts, families: Sequence[Any], targets: Sequence[Any], own: str, goal: Any
+    verdicts: Verdicts,
+    families: Sequence[Any],
+    targets: Sequence[Any],
+    judge_family: str,
+    goal: Any,
 ) -> tuple[MetricValue, str]:
     """How much higher the judge scores its own family than the others, and the unit of that difference.
 
@@ -450,20 +456,22 @@ def self_preference(
     unit, values = "verdict", _numbers(verdicts, goal)
     if any(target is not None for target in targets):
         unit, values = "verdict minus target", values - _numbers(targets, goal)
-    known = np.isfinite(values) & np.array([family is not None for family in families])
-    of_own = np.array([str(family) == own for family in families])
-    mine, others = values[known & of_own], values[known & ~of_own]
-    n = len(mine) + len(others)
-    if min(len(mine), len(others)) < 2:
-        reason = f"too few rows: {len(mine)} of the judge's own family, {len(others)} of others"
+    complete = np.isfinite(values) & np.array([family is not None for family in families])
+    of_own = np.array([str(family) == judge_family for family in families])
+    mine, other_scores = values[complete & of_own], values[complete & ~of_own]
+    n = len(mine) + len(other_scores)
+    if min(len(mine), len(other_scores)) < 2:
+        reason = (
+            f"too few rows: {len(mine)} of the judge's own family, {len(other_scores)} of others"
+        )
         return MetricValue(None, None, None, n, reason), unit
-    difference = float(mine.mean() - others.mean())
-    if mine.var() + others.var() == 0:
+    difference = float(mine.mean() - other_scores.mean())
+    if mine.var() + other_scores.var() == 0:
         return MetricValue(difference, None, None, n, "no variance within either group"), unit
     with warnings.catch_warnings():
         # scipy takes a group without variance for a loss of precision.
         warnings.simplefilter("ignore", RuntimeWarning)
-        ends = ttest_ind(mine, others, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
+        ends = ttest_ind(mine, other_scores, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
     return MetricValue(difference, float(ends.low), float(ends.high), n), unit
 
 
@@ -506,7 +514,9 @@ def measure_probes(
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
     # The run that calls judges in both orders: a probe's, or the baseline if it does so itself.
-    both = next((one.run for one in probed if one.probe.cause == "position"), baseline)
+    both = next(
+        (probe_run.run for probe_run in probed if probe_run.probe.cause == "position"), baseline
+    )
     effects += measure_position(both.plan, both.directory.calls, seed)
     parts: list[Floats] = []
     for result in probed:
@@ -628,8 +638,8 @@ def _self_preference(
     target = next(filter(None, expressions), None)
     targets = [None] * len(before) if target is None else read_verdicts(results, target)
     families = read_verdicts(results, options.family)
-    own = options.judge_family
-    difference, unit = self_preference(before, families, targets, own, verdict.best)
+    judge_family = options.judge_family
+    difference, unit = self_preference(before, families, targets, judge_family, verdict.best)
     cause = "self-preference"
     return [Effect(cause, cause, difference.n, shift=difference, shift_of=unit)]
 

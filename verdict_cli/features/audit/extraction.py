@@ -41,7 +41,7 @@ class ReExtraction:
 
     def add(
         self,
-        own: NamedValues | None,
+        reading: NamedValues | None,
         response: NamedValues | None,
         scored: frozenset[str],
     ) -> None:
@@ -50,11 +50,11 @@ class ReExtraction:
         if response is None:
             return
         self.readable += 1
-        shared = set() if own is None else own.keys() & response.keys() & scored
-        if own is None or not shared:
+        shared = set() if reading is None else reading.keys() & response.keys() & scored
+        if reading is None or not shared:
             return
         self.both += 1
-        self.agreed += all(own[key] == response[key] for key in shared)
+        self.agreed += all(reading[key] == response[key] for key in shared)
 
 
 def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) -> list[ReExtraction]:
@@ -71,11 +71,11 @@ def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) ->
         work = units.get(request.node)
         if work is None:
             continue
-        own = None if work.reading.calls > 1 else read_reply(work.reading, reply, request)
+        reading = None if work.reading.calls > 1 else read_reply(work.reading, reply, request)
         for name, reader in readers[request.node].items():
             if not isinstance(reader, str):
                 response = read_reply(reader, reply, request)
-                readings[request.node, name].add(own, response, scored[request.node])
+                readings[request.node, name].add(reading, response, scored[request.node])
     return list(readings.values())
 
 

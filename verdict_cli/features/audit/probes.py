@@ -49,8 +49,8 @@ PADDING = (
     "It bears repeating that the points made above are the points made above, and that nothing is added to them here."
 )
 _MARKDOWN: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(pattern), kept)
-    for pattern, kept in (
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
         (r"(?m)^[ \t]*(?:```|~~~)[^\n]*\n?", ""),
         (
             r"(?m)^[ \t]{0,3}#{1,6}[ \t]+(.*)$",
@@ -76,8 +76,8 @@ def pad_text(text: str) -> str:
 
 def strip_markdown(text: str) -> str:
     """The text without headings, lists, quotes, emphasis, links and code marks; its words are unchanged."""
-    for pattern, kept in _MARKDOWN:
-        text = pattern.sub(kept, text)
+    for pattern, replacement in _MARKDOWN:
+        text = pattern.sub(replacement, text)
     return text
 
 
@@ -152,17 +152,19 @@ def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[Json
             for probe in probes:
                 kind = probe.name.removeprefix(PLANTED)
                 request = REQUEST.format(instruction=INSTRUCTIONS[kind], text=text)
-                one = {"id": len(requests), "kind": kind, "text": text, "request": request}
-                requests.append(one)
+                entry = {"id": len(requests), "kind": kind, "text": text, "request": request}
+                requests.append(entry)
     return requests
 
 
 def planted_texts(results: Path, requests: Sequence[NamedValues]) -> Texts:
     """The texts of a finished run over these requests; those that could not be read, or are blank, are left out."""
     return {
-        (requests[int(at)]["kind"], requests[int(at)]["text"]): text.strip()
+        (requests[int(identity)]["kind"], requests[int(identity)]["text"]): text.strip()
         for batch in read_table(results, ["id", "status", "output.text"])
-        for at, status, text in zip(batch["id"], batch["status"], batch["output.text"], strict=True)
+        for identity, status, text in zip(
+            batch["id"], batch["status"], batch["output.text"], strict=True
+        )
         if status == "ok" and (text or "").strip()
     }
 
@@ -264,9 +266,9 @@ def _negate(text: str, rng: Random) -> str:
 def _other_number(text: str, rng: Random) -> str:
     def other(match: re.Match[str]) -> str:
         comma = "," if "," in match[0] else ""
-        written = match[0].replace(",", "")
-        decimals = len(written.partition(".")[2])
-        value = float(written)
+        digits = match[0].replace(",", "")
+        decimals = len(digits.partition(".")[2])
+        value = float(digits)
         if not (decimals or comma) and 1000 <= value < 2100:
             value += rng.choice((-1, 1)) * rng.randint(11, 90)  # a year stays one
         else:
@@ -279,16 +281,16 @@ def _other_number(text: str, rng: Random) -> str:
 def _other_entity(text: str, rng: Random) -> str:
     """One name within a sentence, wherever it occurs, replaced by another."""
     names = list(dict.fromkeys(match[0] for match in _NAME.finditer(text)))
-    others = [name for name in _NAMES if name not in text]
-    if not names or not others:
+    candidates = [name for name in _NAMES if name not in text]
+    if not names or not candidates:
         return text
-    return re.sub(rf"\b{re.escape(rng.choice(names))}\b", rng.choice(others), text)
+    return re.sub(rf"\b{re.escape(rng.choice(names))}\b", rng.choice(candidates), text)
 
 
 def _other_unit(text: str, rng: Random) -> str:
     def other(match: re.Match[str]) -> str:
-        others = [unit for unit in _FAMILY[match[2]] if unit != match[2]]
-        return f"{match[1]}{rng.choice(others)}"
+        units = [unit for unit in _FAMILY[match[2]] if unit != match[2]]
+        return f"{match[1]}{rng.choice(units)}"
 
     return _replaced(_UNIT, text, rng, other)
 
@@ -315,8 +317,8 @@ def _invented_quote(text: str, rng: Random) -> str:
     ends = [match.end() for match in _SENTENCE.finditer(text)]
     if not ends:
         return text
-    at = rng.choice(ends)
-    return f"{text[:at]} {rng.choice(_QUOTES)}{text[at:]}"
+    position = rng.choice(ends)
+    return f"{text[:position]} {rng.choice(_QUOTES)}{text[position:]}"
 
 
 _RULES: Mapping[str, Rule] = {
@@ -386,31 +388,36 @@ def option_columns(node: Node) -> list[str | None]:
     return columns
 
 
-def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
+def find_judged_columns(plan: Plan, option: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The columns whose text is judged, and why there are none. UsageError for a column that no prompt uses."""
-    shown = dataset_columns(plan)
-    for column in given:
-        if column not in shown:
+    prompt_columns = dataset_columns(plan)
+    for column in option:
+        if column not in prompt_columns:
             raise UsageError(
                 f"--text {column}: no prompt uses source.{column}",
-                hint=f"prompts use {', '.join(shown) or 'no column'}",
+                hint=f"prompts use {', '.join(prompt_columns) or 'no column'}",
             )
-    if given:
-        return tuple(given), ""
+    if option:
+        return tuple(option), ""
     for node in choosing_units(plan):
         options = dict.fromkeys(filter(None, option_columns(node)))
         if options:
             return tuple(options), ""
     guesses = [
-        list(shown),
-        [column for word in JUDGED_COLUMNS for column in shown if column.lower() == word][:1],
-        [column for column in shown if _last_word(column) in JUDGED_COLUMNS],
-        [column for column in shown if _last_word(column) not in GIVEN_COLUMNS],
+        list(prompt_columns),
+        [column for word in JUDGED_COLUMNS for column in prompt_columns if column.lower() == word][
+            :1
+        ],
+        [column for column in prompt_columns if _last_word(column) in JUDGED_COLUMNS],
+        [column for column in prompt_columns if _last_word(column) not in GIVEN_COLUMNS],
     ]
     for columns in guesses:
         if len(columns) == 1:
             return tuple(columns), ""
-    return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"
+    return (
+        (),
+        f"the judged text is ambiguous: --text COLUMN, one of {', '.join(prompt_columns) or 'none'}",
+    )
 
 
 def _last_word(column: str) -> str:
@@ -521,8 +528,8 @@ def plan_audit(
 
 
 def _repeats(count: int) -> list[Probe]:
-    names = ["repeated"] if count == 1 else [f"repeated {at + 1}" for at in range(count)]
-    return [Probe(name, "repeated", repeat=at) for at, name in enumerate(names, 1)]
+    names = ["repeated"] if count == 1 else [f"repeated {index + 1}" for index in range(count)]
+    return [Probe(name, "repeated", repeat=number) for number, name in enumerate(names, 1)]
 
 
 def _changed(name: str, cause: str, settings: tuple[str, ...]) -> list[Probe]:
@@ -678,12 +685,12 @@ def probe_options(probe: Probe, options: RunOptions) -> RunOptions:
 
 def estimate_audit(runs: Sequence[RunOptions]) -> Line:
     """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
-    known: dict[str, tuple[Line, ...]] = {}
+    estimates: dict[str, tuple[Line, ...]] = {}
     lines: list[Line] = []
     for run in runs:
         key, data = run.plan.fingerprint, run.data
-        if key not in known:
+        if key not in estimates:
             rows = stream_rows(run.dataset, data.selection)
-            known[key] = estimate_run(run.plan, rows, data.rows, run.seed)
-        lines += known[key]
+            estimates[key] = estimate_run(run.plan, rows, data.rows, run.seed)
+        lines += estimates[key]
     return total(lines, "", "")

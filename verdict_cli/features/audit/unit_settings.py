@@ -46,8 +46,8 @@ def _ends(unit: UnitLocation, data: NamedValues) -> tuple[Any, ...] | None:
         return None
     scale = _scale(unit, data)
     if isinstance(scale, str):
-        known = named_scales().get(scale)
-        scale = None if known is None else known.key()
+        named_scale = named_scales().get(scale)
+        scale = None if named_scale is None else named_scale.key()
     if not isinstance(scale, dict) or scale.get("scores") or scale.get("end_is_worst"):
         return None
     ends = scale.get("range")

@@ -259,8 +259,8 @@ def _reproduce(
                 skipped.append(SkippedSet(case.name, error.problem))
     if skipped and not results:
         raise DataError(skipped[0].problem)
-    for one in skipped:
-        print_error(f"skipped: {one.name}: {DataError(one.problem)}")
+    for omission in skipped:
+        print_error(f"skipped: {omission.name}: {DataError(omission.problem)}")
     if out is not None and not quiet:
         print_message(f"pipeline, data, recording and results of each case: {out}")
     return results, skipped
@@ -282,7 +282,7 @@ def _show_results(
             {
                 "figures": [{**asdict(result), "same": result.same} for result in results],
                 "same": same,
-                "skipped": [one.name for one in skipped],
+                "skipped": [omission.name for omission in skipped],
             }
         )
         return

@@ -52,13 +52,13 @@ def find_benchmark(card: Card, path: Path | None) -> BenchmarkData:
 
     A benchmark's own file is first converted to a file in `data_directory`. Raises UsageError if there are no data.
     """
-    own = path or fetched_file(card)
-    if own is not None:
-        if not own.exists():
+    file = path or fetched_file(card)
+    if file is not None:
+        if not file.exists():
             raise UsageError(
-                f"the file {own} does not exist", hint=f"{card.source} has the benchmark's own"
+                f"the file {file} does not exist", hint=f"{card.source} has the benchmark's own"
             )
-        return BenchmarkData(_converted(card, own), sample=False)
+        return BenchmarkData(_converted(card, file), sample=False)
     if card.sample is not None:
         return BenchmarkData(folder("datasets") / card.sample, sample=True)
     raise UsageError(
@@ -70,13 +70,13 @@ def benchmark_run(name: str) -> NamedRun | None:
     """The pipeline and the data of a benchmark; None where no card has that name."""
     if name not in cards():
         return None
-    known = card(name)
-    if known.config is None:
+    benchmark = card(name)
+    if benchmark.config is None:
         raise UsageError(
             f"{name} has no pipeline to judge it with", hint=f"verdict estimate CONFIG {name}"
         )
-    located = find_benchmark(known, None)
-    rows = known.files[0].rows if located.sample else None
+    located = find_benchmark(benchmark, None)
+    rows = benchmark.files[0].rows if located.sample else None
     if located.sample:
         scaled = (
             "the number of its rows is not known"
@@ -84,22 +84,22 @@ def benchmark_run(name: str) -> NamedRun | None:
             else f"scaled to its {plural(rows, 'row')}"
         )
         print_message(
-            f"{known.title} is not fetched: estimated from this project's sample, {scaled}"
+            f"{benchmark.title} is not fetched: estimated from this project's sample, {scaled}"
         )
-    return NamedRun(named_config(known.config), str(located.path), known.settings, rows)
+    return NamedRun(named_config(benchmark.config), str(located.path), benchmark.settings, rows)
 
 
-def _converted(card: Card, own: Path) -> Path:
+def _converted(card: Card, original: Path) -> Path:
     """The file with the pipeline's columns: itself, unless it is in the benchmark's own form."""
     if card.name not in IMPORTERS:
-        return own
-    target = data_directory() / card.name / f"{own.name.partition('.')[0]}.imported.jsonl"
+        return original
+    target = data_directory() / card.name / f"{original.name.partition('.')[0]}.imported.jsonl"
     try:
-        write_rows(target, import_benchmark(card.name, own).rows())
+        write_rows(target, import_benchmark(card.name, original).rows())
     except DataError as error:
         if error.problem.code != "bad-header":
             raise
-        return own
+        return original
     return target
 
 
@@ -163,11 +163,11 @@ class Card(ConfigModel):
 
     def file(self, name: str) -> CardFile:
         """The file of that name. Raises UsageError if the card has none."""
-        named = next((file for file in self.files if file.name == name), None)
-        if named is None:
+        match = next((file for file in self.files if file.name == name), None)
+        if match is None:
             hint = nearest_spelling(name, [file.name for file in self.files])
             raise UsageError(f"{self.name} has no file {name!r}", hint=hint)
-        return named
+        return match
 
 
 @cache
@@ -179,10 +179,10 @@ def cards() -> dict[str, Card]:
 
 def card(name: str) -> Card:
     """The card of that name. Raises UsageError if there is none."""
-    known = cards().get(name)
-    if known is None:
+    match = cards().get(name)
+    if match is None:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, cards()))
-    return known
+    return match
 
 
 def read_card(path: Path) -> Card:

@@ -200,8 +200,8 @@ def sample(
         raise UsageError(f"{target} is the dataset", hint="choose another --out")
     dataset = Dataset(files)
     facts = scan(dataset, sample=count, seed=seed)
-    written = write_rows(target, (row.source for row in stream_rows(dataset, facts.selection)))
-    print_message(f"{written:,} of {plural(facts.total, 'row')}: {target}")
+    sample_size = write_rows(target, (row.source for row in stream_rows(dataset, facts.selection)))
+    print_message(f"{sample_size:,} of {plural(facts.total, 'row')}: {target}")
 
 
 @app.command("check", cls=HelpCommand)

@@ -164,8 +164,8 @@ def _open(target: DownloadTarget) -> HTTPResponse:
     """The response to the request, after redirects."""
     opener, url = _plain_opener(), _http_address(target.url, target.url)
     for _ in range(MOST_REDIRECTS + 1):
-        own = target.headers if urlsplit(url)[:2] == urlsplit(target.url)[:2] else {}
-        headers = {"User-Agent": "verdict", "Accept-Encoding": "identity", **own}
+        target_headers = target.headers if urlsplit(url)[:2] == urlsplit(target.url)[:2] else {}
+        headers = {"User-Agent": "verdict", "Accept-Encoding": "identity", **target_headers}
         try:
             response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=SILENCE_S)
         except TimeoutError:
@@ -181,25 +181,25 @@ def _open(target: DownloadTarget) -> HTTPResponse:
     raise FetchError(f"{target.url} is redirected in a circle", hint=hint)
 
 
-def _http_address(url: str, shown: str, base: str = "") -> str:
+def _http_address(url: str, subject: str, base: str = "") -> str:
     """The address. Raises FetchError for one that is not valid, or not of HTTP."""
     try:
         address = urljoin(base, url)
         is_http = urlsplit(address).scheme in ("http", "https")
     except ValueError as error:
-        message = f"{shown} is not a valid address: {error}"
+        message = f"{subject} is not a valid address: {error}"
         raise FetchError(message, hint="give an http address") from None
     if not is_http:
-        raise FetchError(f"{shown} is not an http address", hint="give an http address")
+        raise FetchError(f"{subject} is not an http address", hint="give an http address")
     return address
 
 
 def _redirected(target: DownloadTarget, url: str, location: str) -> str:
     """The address that a redirect leads to. Raises FetchError for one that may not be followed."""
-    shown = f"{target.url} is redirected to {location}, which"
-    following = _http_address(location, shown, base=url)
+    subject = f"{target.url} is redirected to {location}, which"
+    following = _http_address(location, subject, base=url)
     if following.startswith("http:") and url.startswith("https:"):
-        raise FetchError(f"{shown} is not encrypted", hint="it was not fetched")
+        raise FetchError(f"{subject} is not encrypted", hint="it was not fetched")
     return following
 
 
@@ -365,9 +365,9 @@ class Finding:
 
 def card_file_of(card: Card, path: Path) -> CardFile:
     """The card's entry for a path: by its name, else by its columns. Raises UsageError if there is none."""
-    named = next((file for file in card.files if file.name == path.name), None)
-    if named is not None:
-        return named
+    match = next((file for file in card.files if file.name == path.name), None)
+    if match is not None:
+        return match
     columns = set(_first(path))
     fitting = [file for file in card.files if file.columns and set(file.columns) <= columns]
     if not fitting:
@@ -403,13 +403,13 @@ def findings(file: CardFile, path: Path) -> list[Finding]:
     return [checksum, _columns(file, set(_first(path))), rows, *labels]
 
 
-def _finding(what: str, stated: str | None, found: str) -> Finding:
+def _finding(aspect: str, stated: str | None, actual: str) -> Finding:
     """What the card states of a property, and what the file has."""
     if stated is None:
-        return Finding(what, "unknown", f"{found}; the card does not state it")
-    if stated == found:
-        return Finding(what, "same", found)
-    return Finding(what, "differs", f"{found}; the card says {stated}")
+        return Finding(aspect, "unknown", f"{actual}; the card does not state it")
+    if stated == actual:
+        return Finding(aspect, "same", actual)
+    return Finding(aspect, "differs", f"{actual}; the card says {stated}")
 
 
 def _first(path: Path) -> Mapping[str, Any]:
@@ -532,9 +532,9 @@ def hub_dataset(data: str, tell: Callable[[str], None]) -> Path:
         FetchError: the hub cannot be reached, or does not have the files.
     """
     reference = data.removeprefix(HUB_PREFIX)
-    kept = _kept(reference)
-    if kept is not None:
-        return kept
+    cached_dataset = _kept(reference)
+    if cached_dataset is not None:
+        return cached_dataset
     fetched = fetch_split(reference, None, DOWNLOAD_LIMIT)
     tell(f"{data}: {fetched.note}; kept in {fetched.path}")
     return fetched.path

@@ -83,7 +83,7 @@ def row_importer(
     return importer
 
 
-def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
+def label_meaning(value: Any, meanings: Mapping[Any, str], subject: str, path: Path) -> str:
     """The meaning of a label. Raises DataError for an unknown one."""
     try:
         return meanings[value]
@@ -92,7 +92,7 @@ def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path
         raise DataError(
             Problem(
                 "bad-label",
-                f"{what} is {value!r}, expected one of {expected_labels}",
+                f"{subject} is {value!r}, expected one of {expected_labels}",
                 "is the file whole?",
                 file=str(path),
             )
@@ -373,11 +373,11 @@ def halueval(path: Path) -> ImportedBenchmark:
         )
 
     def rows() -> ImportedRows:
-        seen: set[str] = set()
+        record_ids: set[str] = set()
         for index, record in enumerate(file_records(path)):
-            own = str(record["ID"])
-            identity = f"{own}-{index}" if own in seen else own
-            seen.add(own)
+            record_id = str(record["ID"])
+            identity = f"{record_id}-{index}" if record_id in record_ids else record_id
+            record_ids.add(record_id)
             yield {
                 "id": identity,
                 "input": record["user_query"],

@@ -156,9 +156,9 @@ def triviaqa_cases(data: Path) -> Iterator[Case]:
         return rows, replies
 
     values = tuple(
-        PublishedValue(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
+        PublishedValue(f"{judge}: {label}", f"{judge}.{metric}", value, 4)
         for judge, values in TRIVIAQA_RECOMPUTED.items()
-        for what, metric, value in zip(
+        for label, metric, value in zip(
             ("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True
         )
     )
@@ -280,9 +280,9 @@ def _win_rates(row: Mapping[str, str]) -> tuple[PublishedValue, ...]:
     )
     outcomes = tuple(
         PublishedValue(
-            what, f"{at}.mean", float(row[column]), 0, convert=lambda share: share * count
+            label, f"{metric}.mean", float(row[column]), 0, convert=lambda share: share * count
         )
-        for what, at, column in (
+        for label, metric, column in (
             ("wins", "wins", "n_wins"),
             ("wins of the baseline", "losses", "n_wins_base"),
             ("draws", "draws", "n_draws"),
@@ -333,8 +333,8 @@ def judgebench_cases(data: Path) -> Iterator[Case]:
     )
     yield Case("judgebench/o1-mini", "judgebench", inputs, published)
     recomputed = tuple(
-        PublishedValue(f"o1-mini, {what} (% of 350)", f"{at}.mean", 100 * count / 350, 2)
-        for what, (at, count) in JUDGEBENCH_RECOMPUTED.items()
+        PublishedValue(f"o1-mini, {label} (% of 350)", f"{metric}.mean", 100 * count / 350, 2)
+        for label, (metric, count) in JUDGEBENCH_RECOMPUTED.items()
     )
     yield Case("judgebench/o1-mini/orders", "judgebench", inputs, recomputed, origin="recomputed")
 
@@ -361,8 +361,8 @@ def llmbar_cases(data: Path) -> Iterator[Case]:
         pipeline, settings = _pipeline(evaluator, strategy)
         name = f"llmbar/{evaluator}/{subset}/{strategy}"
         values = tuple(
-            PublishedValue(f"{what} (%)", f"{metric}.mean", _percent(run[key]), 4)
-            for what, metric, key in LLMBAR_SHARES
+            PublishedValue(f"{label} (%)", f"{metric}.mean", _percent(run[key]), 4)
+            for label, metric, key in LLMBAR_SHARES
         )
 
         def inputs(

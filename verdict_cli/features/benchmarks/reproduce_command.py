@@ -376,7 +376,7 @@ def reproduce(
 
 
 def _check_words(
-    what: Reproducible,
+    target: Reproducible,
     pipeline: str | None,
     data: str | None,
     tables: list[int] | None,
@@ -387,14 +387,14 @@ def _check_words(
     unknown = set(tables or ()) - {table.number for table in TABLES}
     if unknown:
         raise UsageError(f"there is no table {min(unknown)}", hint="--table takes 1, 2 or 3")
-    if what is not Reproducible.PAPER and (tables or as_run):
-        raise UsageError(f"{what.value} has no tables", hint="remove --table and --as-run")
-    if what is not Reproducible.FRONTIER and (pipeline or data):
+    if target is not Reproducible.PAPER and (tables or as_run):
+        raise UsageError(f"{target.value} has no tables", hint="remove --table and --as-run")
+    if target is not Reproducible.FRONTIER and (pipeline or data):
         raise UsageError(
-            f"the pipeline and the data of {what.value} are fixed",
+            f"the pipeline and the data of {target.value} are fixed",
             hint="verdict reproduce frontier PIPELINE --data DATA takes any",
         )
-    if what is Reproducible.FRONTIER and pipeline is None:
+    if target is Reproducible.FRONTIER and pipeline is None:
         raise UsageError("frontier needs a pipeline", hint="verdict reproduce frontier xstest")
 
 
@@ -420,19 +420,19 @@ def _figure3(folder: Path, mirror: Path | None) -> StudyCommand:
 def _frontier(pipeline: str, data: str | None, folder: Path) -> StudyCommand:
     """The frontier of a pipeline, by several models."""
     name = pipeline.removesuffix(".yaml")
-    own = next((one for one in cards().values() if one.config == name), None)
+    benchmark = next((card for card in cards().values() if card.config == name), None)
     notes: tuple[str, ...] = ()
-    if data is None and own is None:
+    if data is None and benchmark is None:
         raise UsageError(
             f"{pipeline} is not the pipeline of a benchmark, so its data are not known",
             hint=f"verdict reproduce frontier {pipeline} --data DATA",
         )
-    if data is None and own is not None:
-        located = find_benchmark(own, None)
+    if data is None and benchmark is not None:
+        located = find_benchmark(benchmark, None)
         data = str(located.path)
         if located.sample:
-            notes = (f"the rows are this project's sample, not {own.title}",)
-            print_error(f"warning: {notes[0]}: verdict datasets fetch {own.name}")
+            notes = (f"the rows are this project's sample, not {benchmark.title}",)
+            print_error(f"warning: {notes[0]}: verdict datasets fetch {benchmark.name}")
     command = _study_command("frontier", {"frontier": ""}, data or "", folder, notes)
     study = command.study.model_copy(update={"pipeline": pipeline})
     return replace(command, study=study)

@@ -137,11 +137,11 @@ def calibrate(
 def _check(options: FitOptions) -> None:
     from verdict_cli.features.calibrate.fit_job import FIT_KINDS
 
-    known = FIT_KINDS[options.kind].methods
-    if options.method and options.method not in known:
+    methods = FIT_KINDS[options.kind].methods
+    if options.method and options.method not in methods:
         raise UsageError(
             f"--method {options.method} does not fit {options.kind}",
-            hint=f"--method takes {', '.join(known)}" if known else "remove --method",
+            hint=f"--method takes {', '.join(methods)}" if methods else "remove --method",
         )
     if options.target is None and options.method != "dawid_skene":
         raise UsageError(

@@ -112,8 +112,8 @@ def isotonic(p: Floats, truth: Ints, positive: int) -> JsonObject:
 
 def probability_log_odds(p: Floats) -> Floats:
     """The log-odds, finite at both ends."""
-    kept = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-    return np.log(kept / (1 - kept))
+    inner_p = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.log(inner_p / (1 - inner_p))
 
 
 FITS: dict[str, ProbabilityFit] = {"temperature": temperature, "platt": platt, "isotonic": isotonic}
@@ -162,12 +162,12 @@ def cross_validate(
 ) -> Floats:
     """The probabilities (rows, values), each row's mapped by what was fitted to the rows of other folds."""
 
-    def mapped(others: RowMask, own: RowMask) -> Floats:
-        keys = FITS[name](p[others], truth[others], positive)
+    def mapped(training: RowMask, test: RowMask) -> Floats:
+        keys = FITS[name](p[training], truth[training], positive)
         fitted = ProbabilityMap.model_construct(
             None, method=name, positive=values[positive], **keys
         )
-        rows = [dict(zip(values, row, strict=True)) for row in p[own].tolist()]
+        rows = [dict(zip(values, row, strict=True)) for row in p[test].tolist()]
         return np.array([list(apply_map(row, fitted).values()) for row in rows])
 
     return out_of_fold(fold, p, mapped)
@@ -177,8 +177,8 @@ def out_of_fold(fold: Ints, like: Floats, predict: Callable[[RowMask, RowMask], 
     """What is predicted of the rows of each fold from the rows of the others; in the shape of `like`."""
     predicted = np.empty_like(like)
     for index in np.unique(fold):
-        own = fold == index
-        predicted[own] = predict(~own, own)
+        test = fold == index
+        predicted[test] = predict(~test, test)
     return predicted
 
 
@@ -333,12 +333,15 @@ def _evaluate(expression: Expression, row: int, values: JsonObject) -> Any:
 
 
 def labelled_rows(
-    results: Path, nodes: Sequence[Node], options: FitOptions, named: Sequence[Expression] = ()
+    results: Path,
+    nodes: Sequence[Node],
+    options: FitOptions,
+    expressions: Sequence[Expression] = (),
 ) -> list[Labelled]:
     """Every row that `where` selects, and that has a label where `--target` is given, in order. UsageError for an expression
     that cannot be computed.
 
-    ``named`` are further expressions that the rows must hold the columns of.
+    ``expressions`` are further expressions that the rows must hold the columns of.
     """
     texts = (
         ("--target", options.target),
@@ -350,21 +353,21 @@ def labelled_rows(
     }
     target_of, selects, together = (compiled.get(option) for option, _ in texts)
     numbers: dict[str, int] = {}
-    paths = [path for expression in (*compiled.values(), *named) for path in expression.paths]
+    paths = [path for expression in (*compiled.values(), *expressions) for path in expression.paths]
     paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
     rows = []
     for row, _, values in saved_rows(results, paths):
-        given = {root: values[root] for root in GIVEN if root in values}
-        if selects is not None and _evaluate(selects, row, given) is not True:
+        roots = {root: values[root] for root in GIVEN if root in values}
+        if selects is not None and _evaluate(selects, row, roots) is not True:
             continue
-        label = None if target_of is None else _evaluate(target_of, row, given)
+        label = None if target_of is None else _evaluate(target_of, row, roots)
         if target_of is not None and label is None:
             continue
         cluster = row
         if together is not None:
-            cluster = numbers.setdefault(repr(_evaluate(together, row, given)), len(numbers))
+            cluster = numbers.setdefault(repr(_evaluate(together, row, roots)), len(numbers))
         outputs = tuple(_output(values["nodes"].get(node.id, {})) for node in nodes)
-        rows.append(Labelled(row, given, outputs, label, cluster))
+        rows.append(Labelled(row, roots, outputs, label, cluster))
     return rows
 
 
@@ -485,27 +488,31 @@ class FitJob(Struct, frozen=True):
         self, kind: type[Content], rows: int, metrics: Mapping[str, HeldOut], **keys: Any
     ) -> Content:
         """The content of the calibration file, with the metrics on held-out rows."""
-        shown = ("value", "low", "high")
+        value_keys = ("value", "low", "high")
         figures = {
             name: {
-                side: {key: value[key] for key in shown}
+                side: {key: value[key] for key in value_keys}
                 for side, value in to_builtins(metric).items()
             }
             for name, metric in metrics.items()
         }
         marks = self.marks("output")
-        own = {"fingerprint": marks, "rows": rows, "held_out": figures, **keys}
-        return kind.model_validate(self.head | own)
+        file_keys = {"fingerprint": marks, "rows": rows, "held_out": figures, **keys}
+        return kind.model_validate(self.head | file_keys)
 
 
 def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
     """(probabilities, targets, numbers of their rows or clusters) of the recorded replies whose row is labelled."""
     rows = {row.row: row for row in labelled_rows(job.results, (), job.options)}
-    known = [(rows[row], p) for row, p in distributions(job.calls, job.nodes) if row in rows]
-    check_enough_rows(len({row.row for row, _ in known}))
+    predictions = [(rows[row], p) for row, p in distributions(job.calls, job.nodes) if row in rows]
+    check_enough_rows(len({row.row for row, _ in predictions}))
     values = values_of(job.scale)
-    p = np.array([[distribution[value] for value in values] for _, distribution in known])
-    return p, [row.target for row, _ in known], np.array([row.cluster for row, _ in known])
+    p = np.array([[distribution[value] for value in values] for _, distribution in predictions])
+    return (
+        p,
+        [row.target for row, _ in predictions],
+        np.array([row.cluster for row, _ in predictions]),
+    )
 
 
 def values_of(scale: Scale) -> list[Any]:
@@ -540,11 +547,11 @@ STEPS = 1000
 """The most steps of the EM algorithm."""
 
 
-def score_weights(p: Floats, target: Floats, own: Floats) -> Floats:
+def score_weights(p: Floats, target: Floats, prior: Floats) -> Floats:
     """The number of each value for which the expectation comes nearest to the target (ridge regression towards the
     values' own numbers, which count as one row each, so that a value nobody used keeps its own)."""
     gram = p.T @ p + np.eye(p.shape[1])
-    return np.asarray(np.linalg.solve(gram, p.T @ target + own), dtype=np.float64)
+    return np.asarray(np.linalg.solve(gram, p.T @ target + prior), dtype=np.float64)
 
 
 def least_squares(values: Floats, target: Floats) -> Floats:
@@ -622,7 +629,7 @@ def _held_out_sums(
     after = out_of_fold(
         folds(rows, job.options.folds, job.rng),
         before,
-        lambda others, own: x[own] @ fit(x[others], target[others]),
+        lambda training, test: x[test] @ fit(x[training], target[training]),
     )
     metrics = ("mae", "rmse", "pearson")
     columns = (before, target), (after, target)
@@ -634,8 +641,8 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     p, targets, rows = read_labelled_run(job)
     values = values_of(job.scale)
     target = numbers_of(targets)
-    own = [job.scale.number(value) for value in values]
-    start = np.array([float(target.mean()) if number is None else number for number in own])
+    numbers = [job.scale.number(value) for value in values]
+    start = np.array([float(target.mean()) if number is None else number for number in numbers])
     metrics = _held_out_sums(
         job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows
     )
@@ -654,7 +661,7 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     parents = [job.plan.nodes[parent] for parent in pool.parents]
     if len(pool.work.fields) != 1:
         raise UsageError(f"{pool.id} pools several fields", hint="name one of them with `field:`")
-    ((name, taken),) = pool.work.fields
+    ((name, expressions),) = pool.work.fields
     is_vote = isinstance(pool.unit, ModePoolUnit)
     method = job.options.method or ("logistic" if is_vote else "least_squares")
     if (method == "least_squares") == is_vote:
@@ -669,7 +676,7 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     answers = [
         [
             None if output is None else take(output[name])
-            for output, take in zip(row.outputs, taken, strict=True)
+            for output, take in zip(row.outputs, expressions, strict=True)
         ]
         for row in rows
     ]
@@ -679,32 +686,32 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     else:
         weights, metrics = _mean_pool(job, answers, targets, clusters)
     content = job.fitted(PoolWeights, len(rows), metrics, method=method, weights=weights.tolist())
-    shown = ", ".join(
+    listing = ", ".join(
         f"{parent.id} {weight:.3g}" for parent, weight in zip(parents, weights, strict=True)
     )
-    return Calibrated(content, {method: metrics} if metrics else {}, (f"weights: {shown}",))
+    return Calibrated(content, {method: metrics} if metrics else {}, (f"weights: {listing}",))
 
 
 def _vote(
     job: FitJob, method: str, answers: Answers, targets: list[Any], rows: Ints
 ) -> tuple[Floats, dict[str, HeldOut]]:
-    known = list(dict.fromkeys(value for row in answers for value in row if value is not None))
+    classes = list(dict.fromkeys(value for row in answers for value in row if value is not None))
     votes = np.array(
-        [[known.index(value) if value is not None else -1 for value in row] for row in answers]
+        [[classes.index(value) if value is not None else -1 for value in row] for row in answers]
     )
-    truth = np.array([known.index(target) if target in known else -2 for target in targets])
-    if method == "logistic" and len(known) > 2:
+    truth = np.array([classes.index(target) if target in classes else -2 for target in targets])
+    if method == "logistic" and len(classes) > 2:
         raise UsageError(
-            f"`logistic` is for votes between two values, here are {len(known)}",
+            f"`logistic` is for votes between two values, here are {len(classes)}",
             hint="use `log_odds`",
         )
-    weights = vote_weights(method, votes, truth, len(known))
+    weights = vote_weights(method, votes, truth, len(classes))
     if job.options.target is None:
         return weights, {}
 
-    def hits(others: RowMask, own: RowMask) -> Floats:
-        fitted = vote_weights(method, votes[others], truth[others], len(known))
-        return _right_votes(votes[own], truth[own], fitted)
+    def hits(training: RowMask, test: RowMask) -> Floats:
+        fitted = vote_weights(method, votes[training], truth[training], len(classes))
+        return _right_votes(votes[test], truth[test], fitted)
 
     before = _right_votes(votes, truth, np.ones(votes.shape[1]))
     after = out_of_fold(folds(rows, job.options.folds, job.rng), before, hits)
@@ -723,8 +730,10 @@ def _right_votes(votes: Ints, truth: Ints, weights: Floats) -> Floats:
     """Whether the weighted vote of each row is right."""
     won = []
     for row in votes:
-        given = row >= 0
-        won.append(summary_statistics.weighted_mode(row[given].tolist(), weights[given].tolist()))
+        is_vote = row >= 0
+        won.append(
+            summary_statistics.weighted_mode(row[is_vote].tolist(), weights[is_vote].tolist())
+        )
     return np.asarray(np.array(won) == truth, dtype=np.float64)
 
 
@@ -803,24 +812,26 @@ def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     """The copies of the unit that is meant."""
     fitting = [node for node in plan.nodes if _fits(plan, node, options.kind)]
     names = list(dict.fromkeys(node.name for node in fitting))
-    named = options.unit
-    if named is None and len(names) == 1:
-        named = names[0]
-    matching = [node for node in fitting if named in (node.name, node.id)]
+    unit_name = options.unit
+    if unit_name is None and len(names) == 1:
+        unit_name = names[0]
+    matching = [node for node in fitting if unit_name in (node.name, node.id)]
     if matching:
         return matching
     kind = FIT_KINDS[options.kind]
-    what = kind.unit_property
+    requirement = kind.unit_property
     if not names:
         raise UsageError(
-            f"no unit of this run {what}", hint=f"{kind.needed}, and run the pipeline again"
+            f"no unit of this run {requirement}", hint=f"{kind.needed}, and run the pipeline again"
         )
-    if named is None:
+    if unit_name is None:
         raise UsageError(
-            f"--unit is missing: {plural(len(names), 'unit')} of this run {what}",
+            f"--unit is missing: {plural(len(names), 'unit')} of this run {requirement}",
             hint=f"give {' or '.join(names)}",
         )
-    raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {', '.join(names)}")
+    raise UsageError(
+        f"no unit {unit_name!r} of this run {requirement}", hint=f"these do: {', '.join(names)}"
+    )
 
 
 def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:

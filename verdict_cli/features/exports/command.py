@@ -57,21 +57,21 @@ def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
     wanted = dict.fromkeys(["row", "id", "status", "failure.message", *sources])
     wanted |= dict.fromkeys(name for fields in outputs.values() for name in fields)
     for batch in read_table(results, list(wanted), batch=1000):
-        for at, index in enumerate(batch["row"]):
-            source = {field: batch[name][at] for name, field in sources.items()}
-            given = {
-                unit: {field: batch[name][at] for name, field in fields.items()}
+        for position, index in enumerate(batch["row"]):
+            source = {field: batch[name][position] for name, field in sources.items()}
+            unit_outputs = {
+                unit: {field: batch[name][position] for name, field in fields.items()}
                 for unit, fields in outputs.items()
             }
-            ok = batch["status"][at] == "ok"
+            ok = batch["status"][position] == "ok"
             yield ScoredRow(
                 index,
-                batch["id"][at],
+                batch["id"][position],
                 source,
                 judged_span(plan, source),
-                tuple(output_scores(plan, given)) if ok else (),
-                (batch["failure.message"][at] or "failed")
-                if batch["status"][at] == "failed"
+                tuple(output_scores(plan, unit_outputs)) if ok else (),
+                (batch["failure.message"][position] or "failed")
+                if batch["status"][position] == "failed"
                 else "",
             )
 
@@ -166,11 +166,11 @@ def _inspect(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
     }
     yield encoded(header)[:-1] + b',"samples":['
     for number, row in enumerate(rows):
-        given, target = row.source.get("input"), row.source.get("target")
+        input_value, target = row.source.get("input"), row.source.get("target")
         sample = {
             "id": row.id,
             "epoch": 1,
-            "input": given if isinstance(given, str) else encoded(row.source).decode(),
+            "input": input_value if isinstance(input_value, str) else encoded(row.source).decode(),
             "target": target if isinstance(target, str) else "",
             "metadata": row.source,
             "scores": {
@@ -206,7 +206,7 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str
                     "OpenTelemetry has ids of no other form",
                 )
             )
-        own = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
+        row_attributes = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
         ids = (
             {}
             if row.judged is None
@@ -217,7 +217,7 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str
                 "timeUnixNano": judged_at,
                 "observedTimeUnixNano": observed,
                 "eventName": EVALUATION_EVENT,
-                "attributes": _attributes({**evaluation_attributes(score), **own}),
+                "attributes": _attributes({**evaluation_attributes(score), **row_attributes}),
                 **ids,
             }
 

@@ -155,12 +155,12 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def _reject(self, status: int, kind: str, message: str) -> None:
         self._stop_timer()
         body = orjson.dumps({"error": {"kind": kind, "message": message}})
-        own = {
+        body_headers = {
             b"content-type": b"application/json",
             b"content-length": b"%d" % len(body),
             b"connection": b"close",
         }
-        head = b"".join(b"%b: %b\r\n" % pair for pair in (SECURITY_HEADERS | own).items())
+        head = b"".join(b"%b: %b\r\n" % pair for pair in (SECURITY_HEADERS | body_headers).items())
         line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
         self.transport.write(line + head + b"\r\n" + body)
         self.transport.close()

@@ -70,14 +70,16 @@ def import_(
         if file.resolve() == out.resolve():
             raise UsageError(f"--out {out} is one of the logs", hint="choose another name")
     rows = read_logs(log_format, files) if log_format != "json" else _rows_at(files, path or "")
-    found = _Found()
+    summary = _Found()
     with show_reading("importing"):
-        count = _write(out, found.noting(rows))
-    named = f"; scores: {', '.join(found.scores)}" if found.scores else ""
-    print_message(f"{plural(count, 'row')}: {out}{named}")
-    if found.unanswered:
-        reason = f", such as: {found.reason}" if found.reason else ""
-        print_message(f"warning: {plural(found.unanswered, 'row has|rows have')} no output{reason}")
+        count = _write(out, summary.noting(rows))
+    suffix = f"; scores: {', '.join(summary.scores)}" if summary.scores else ""
+    print_message(f"{plural(count, 'row')}: {out}{suffix}")
+    if summary.unanswered:
+        reason = f", such as: {summary.reason}" if summary.reason else ""
+        print_message(
+            f"warning: {plural(summary.unanswered, 'row has|rows have')} no output{reason}"
+        )
 
 
 def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:

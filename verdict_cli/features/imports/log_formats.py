@@ -84,11 +84,11 @@ def _chat_messages(
         return [*(messages or ()), *replied]
     if "preferred_output" in line or ("input" not in request and "output" not in response):
         return None
-    asked = request.get("input") or []
-    asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    prompt = request.get("input") or []
+    prompt = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     system = request.get("instructions") or response.get("instructions")
     instructions = [{"role": "system", "content": system}] if isinstance(system, str) else []
-    return [*instructions, *asked, *(response.get("output") or ())]
+    return [*instructions, *prompt, *(response.get("output") or ())]
 
 
 _LM_EVAL_KEYS = frozenset(
@@ -107,7 +107,7 @@ def lm_eval_samples(place: LogPlace, sample: dict[str, Any], _: int) -> LogRow:
     responses = place.required(sample, "filtered_resps", list) if filtered else sample.get("resps")
     if not isinstance(responses, list):
         raise place.error("it has no responses", "run lm_eval with --log_samples")
-    asked, text = conversation_or_text(_lm_eval_prompt(sample.get("arguments")))
+    prompt, text = conversation_or_text(_lm_eval_prompt(sample.get("arguments")))
     output = _lm_eval_output(responses)
     filter_name, task = sample.get("filter"), _TASK.match(place.path.name)
     names = sample.get("metrics") or sample.keys() - _LM_EVAL_KEYS
@@ -115,7 +115,7 @@ def lm_eval_samples(place: LogPlace, sample: dict[str, Any], _: int) -> LogRow:
         identity=identity if filter_name in (None, "none") else f"{identity}/{filter_name}",
         input=text,
         output=output,
-        messages=[*asked, {"role": "assistant", "content": str(output)}] if asked else None,
+        messages=[*prompt, {"role": "assistant", "content": str(output)}] if prompt else None,
         target=sample.get("target"),
         scores={name: sample[name] for name in sorted(names) if name in sample},
         metadata={"doc": sample.get("doc"), **({"task": task[1]} if task else {})},
@@ -171,14 +171,14 @@ def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | 
     trace_id = next((trace[name] for name in names if trace.get(name)), None)
     if not isinstance(trace_id, str):
         raise place.error(f"it has no `{names[0]}`")
-    asked, text = _langfuse_conversation(trace.get("input"))
+    prompt, text = _langfuse_conversation(trace.get("input"))
     replied, output = _langfuse_conversation(trace.get("output"))
     generations = [
-        seen
-        for seen in trace.get("observations") or []
-        if isinstance(seen, dict) and seen.get("model")
+        observation
+        for observation in trace.get("observations") or []
+        if isinstance(observation, dict) and observation.get("model")
     ]
-    if asked is not None and replied is None and output is not None:
+    if prompt is not None and replied is None and output is not None:
         replied = [{"role": "assistant", "content": as_text(output)}]
     metadata = parsed(trace.get("metadata"))
     if not isinstance(metadata, dict):
@@ -190,7 +190,7 @@ def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | 
         identity=place.required(trace, "id", str),
         input=text,
         output=output,
-        messages=[*asked, *(replied or ())] if asked is not None else replied,
+        messages=[*prompt, *(replied or ())] if prompt is not None else replied,
         target=trace.get("expectedOutput"),
         scores=scores,
         model=trace.get("model") or (generations[-1]["model"] if generations else None),
@@ -223,14 +223,14 @@ def _langfuse_scores(scores: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         names = unique_names([name for name, _ in pairs])
         return dict(zip(names, (value for _, value in pairs), strict=True)), {}
     values = [(score, _langfuse_value(score)) for score in scores if isinstance(score, dict)]
-    given = [(score, value) for score, value in values if value is not None]
-    names = unique_names([str(score.get("name")) for score, _ in given])
+    valid_scores = [(score, value) for score, value in values if value is not None]
+    names = unique_names([str(score.get("name")) for score, _ in valid_scores])
     comments = {
         name: score["comment"]
-        for name, (score, _) in zip(names, given, strict=True)
+        for name, (score, _) in zip(names, valid_scores, strict=True)
         if score.get("comment")
     }
-    return dict(zip(names, (value for _, value in given), strict=True)), comments
+    return dict(zip(names, (value for _, value in valid_scores), strict=True)), comments
 
 
 def _langfuse_value(score: dict[str, Any]) -> Any:
@@ -255,7 +255,7 @@ _STRIPPED = "the output was left out of the file: PROMPTFOO_STRIP_RESPONSE_OUTPU
 def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> LogRow:
     """A test case and prompt of promptfoo (`promptfoo eval -o out.json` or `.jsonl`, and older exports)."""
     raw = place.within("prompt").required(place.required(result, "prompt", dict), "raw", str)
-    asked, text = conversation_or_text(parsed(raw, ("[",)))
+    prompt, text = conversation_or_text(parsed(raw, ("[",)))
     response = result.get("response") or {}
     output = response.get("output") if isinstance(response, dict) else response
     is_stripped = output == "[output stripped]"
@@ -270,12 +270,14 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
     references = (
         part for part in assertions if isinstance(part, dict) and part.get("type") in _REFERENCES
     )
-    replied = asked and output is not None
+    replied = prompt and output is not None
     return place.row(
         identity=result.get("id") or f"{result.get('testIdx', index)}-{result.get('promptIdx', 0)}",
         input=text,
         output=output,
-        messages=[*asked, {"role": "assistant", "content": as_text(output)}] if replied else asked,
+        messages=[*prompt, {"role": "assistant", "content": as_text(output)}]
+        if replied
+        else prompt,
         target=next((part.get("value") for part in references), None),
         scores={
             "pass": result.get("success"),
@@ -326,7 +328,7 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
     place.required({place.name: case}, place.name, dict)
     identity = place.required(case, "name", str)
     metrics = [metric for metric in case.get("metricsData") or [] if isinstance(metric, dict)]
-    named = dict(
+    by_name = dict(
         zip(unique_names([str(metric.get("name")) for metric in metrics]), metrics, strict=True)
     )
     turns = _deepeval_messages(place, case)
@@ -338,10 +340,10 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
         target=case.get("expectedOutput") or case.get("expectedOutcome"),
         scores={
             "pass": case.get("success"),
-            **{name: metric.get("score") for name, metric in named.items()},
+            **{name: metric.get("score") for name, metric in by_name.items()},
         },
         metadata=case.get("metadata") or case.get("additionalMetadata"),
-        explanations={name: metric.get("reason") for name, metric in named.items()},
+        explanations={name: metric.get("reason") for name, metric in by_name.items()},
         context=case.get("context"),
         retrieval_context=case.get("retrievalContext"),
         tools_called=case.get("toolsCalled"),
@@ -354,8 +356,8 @@ def _deepeval_messages(place: LogPlace, case: dict[str, Any]) -> list[dict[str, 
     case with an input and an output."""
     messages: list[dict[str, Any]] = []
     if "turns" in case:
-        for at, turn in enumerate(place.required(case, "turns", list)):
-            inside = place.within(f"turns[{at}]")
+        for index, turn in enumerate(place.required(case, "turns", list)):
+            inside = place.within(f"turns[{index}]")
             role, content = (
                 inside.required(turn, "role", str),
                 inside.required(turn, "content", str),
@@ -364,8 +366,8 @@ def _deepeval_messages(place: LogPlace, case: dict[str, Any]) -> list[dict[str, 
         return messages
     if "testCases" not in case:
         return None
-    for at, inner in enumerate(place.required(case, "testCases", list)):
-        inside = place.within(f"testCases[{at}]")
+    for index, inner in enumerate(place.required(case, "testCases", list)):
+        inside = place.within(f"testCases[{index}]")
         output = inside.required(inner, "actualOutput", str)
         messages.append({"role": "user", "content": inside.required(inner, "input", str)})
         messages.append({"role": "assistant", "content": output, **_tool_calls(inside, inner)})
@@ -488,14 +490,14 @@ def _inspect_row(place: LogPlace, sample: Any, model: str) -> LogRow:
     sample = _with_attachments(sample, sample.get("attachments") or {})
     scores = sample.get("scores") or {}
     messages = sample.get("messages") or []
-    asked, text = conversation_or_text(sample.get("input"))
+    prompt, text = conversation_or_text(sample.get("input"))
     output = sample.get("output") or {}
     error = sample.get("error") or {}
     return place.row(
         identity=identity if epoch == 1 else f"{identity}/{epoch}",
         input=text,
         output=output.get("completion"),
-        messages=messages or asked,
+        messages=messages or prompt,
         target=sample.get("target"),
         scores={
             name: score.get("value") if isinstance(score, dict) else score

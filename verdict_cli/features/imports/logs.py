@@ -105,8 +105,8 @@ class LogPlace(Struct, frozen=True):
             names = " or ".join(
                 _KIND_NAMES[expected] for expected in (kind if isinstance(kind, tuple) else (kind,))
             )
-            shown = "nothing" if value is None else f"{value!r:.60}"
-            raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {shown}")
+            actual = "nothing" if value is None else f"{value!r:.60}"
+            raise not_in_format(self.path, f"{self.name}.{key}: expected {names}, found {actual}")
         return value
 
     def row(
@@ -202,9 +202,9 @@ def object_rows(
             for index, (name, item) in enumerate(log_objects(path, *lists)):
                 place = LogPlace(path, name)
                 with place.known_shape():
-                    made = row(place, item, index)
-                if made is not None:
-                    yield made
+                    record = row(place, item, index)
+                if record is not None:
+                    yield record
 
         return rows
 
@@ -213,11 +213,11 @@ def object_rows(
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """The names, with `_2`, `_3` … behind those that came before."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     numbered = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        counts[name] = counts.get(name, 0) + 1
+        numbered.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
     return numbered
 
 

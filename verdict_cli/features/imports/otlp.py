@@ -71,8 +71,8 @@ def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
             message[match[4]] = parsed_parts(value)
     for number, by_index in calls.items():
         messages[number]["tool_calls"] = [by_index[index] for index in sorted(by_index)]
-    kept = sorted(messages)[: None if side == "input" else 1]
-    return [_with_content(messages[number]) for number in kept]
+    numbers = sorted(messages)[: None if side == "input" else 1]
+    return [_with_content(messages[number]) for number in numbers]
 
 
 def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tuple[str, list[Any]]:
@@ -146,8 +146,8 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
             with place.known_shape():
                 _add_records(place, resource, traces)
             continue
-        for at, scope in enumerate(place.required(resource, "scopeSpans", list)):
-            inside = place.within(f"scopeSpans[{at}]")
+        for position, scope in enumerate(place.required(resource, "scopeSpans", list)):
+            inside = place.within(f"scopeSpans[{position}]")
             for number, span in enumerate(inside.required(scope, "spans", list)):
                 with (inner := inside.within(f"spans[{number}]")).known_shape():
                     _add(inner, span, traces)
@@ -183,13 +183,13 @@ def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
         if kind is None:
             yield LogPlace(path, name), item
             continue
-        for at, resource in enumerate(LogPlace(path, name).required(item, kind, list)):
-            place = LogPlace(path, f"{name}: {kind}[{at}]")
+        for position, resource in enumerate(LogPlace(path, name).required(item, kind, list)):
+            place = LogPlace(path, f"{name}: {kind}[{position}]")
             yield place, place.required({kind: resource}, kind, dict)
 
 
 def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
-    identity, own = place.required(span, "traceId", str), place.required(span, "spanId", str)
+    identity, span_id = place.required(span, "traceId", str), place.required(span, "spanId", str)
     trace = traces[identity]
     values = _with_openinference(_attributes(span.get("attributes")))
     for event in span.get("events") or []:
@@ -203,21 +203,21 @@ def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
         side, messages = event_messages(event.get("name"), _attributes(event.get("attributes")))
         if messages:
             sides[side] += messages
-    asked, replied = sides["input"], sides["output"]
+    prompt, replied = sides["input"], sides["output"]
     ended = int(span.get("endTimeUnixNano") or 0)
     model = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
     if model and not trace["called"]:
         trace["model"] = model
-    if (asked or replied) and ended >= trace["ended"]:
+    if (prompt or replied) and ended >= trace["ended"]:
         system = values.get("gen_ai.system_instructions")
         parts = orjson.loads(system) if isinstance(system, str) and system else system
         instructions = [{"role": "system", "parts": parts}] if system else []
         trace |= {
             "called": True,
             "ended": ended,
-            "input": instructions + asked,
+            "input": instructions + prompt,
             "output": replied,
-            "span": own,
+            "span": span_id,
         }
         trace["model"] = model
     for event in events:
@@ -244,17 +244,17 @@ def _new_trace() -> dict[str, Any]:
 
 def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any]]) -> None:
     """Add the messages in log records. Of each trace, those of the span are kept whose records come last."""
-    for at, scope in enumerate(place.required(resource, "scopeLogs", list)):
-        inside = place.within(f"scopeLogs[{at}]")
+    for position, scope in enumerate(place.required(resource, "scopeLogs", list)):
+        inside = place.within(f"scopeLogs[{position}]")
         for record in inside.required(scope, "logRecords", list):
             if not isinstance(record, dict):
                 continue
             values = _attributes(record.get("attributes"))
             name = values.get("event.name") or record.get("eventName")
-            found = [event_messages(name, values, _value(record.get("body")))] if name else []
+            sides = [event_messages(name, values, _value(record.get("body")))] if name else []
             if name == _DETAILS:
-                found = [(side, _messages(inside, values, side)) for side in _SIDES]
-            for side, messages in found:
+                sides = [(side, _messages(inside, values, side)) for side in _SIDES]
+            for side, messages in sides:
                 if not messages:
                     continue
                 span = inside.required(record, "spanId", str)

@@ -32,7 +32,7 @@ def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
     by = annotation.get("completed_by")
     if isinstance(by, Mapping):
         by = by.get("email") or by.get("id")
-    at = annotation.get("updated_at") or annotation.get("created_at")
+    timestamp = annotation.get("updated_at") or annotation.get("created_at")
     values: dict[str, list[Any]] = {}
     notes: list[str] = []
     for result in annotation.get("result") or ():
@@ -41,7 +41,7 @@ def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
             text = value.get("text") or ()
             notes += [text] if isinstance(text, str) else text
             continue
-        given = next(
+        answer = next(
             (
                 value[kind]
                 for kind in ("choices", "rating", "number")
@@ -49,9 +49,9 @@ def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
             ),
             None,
         )
-        if given is not None:
+        if answer is not None:
             values.setdefault(str(result.get("from_name")), []).extend(
-                given if isinstance(given, list) else [given]
+                answer if isinstance(answer, list) else [answer]
             )
     labels = values.get(_question(place, list(values)), [])
     if len(labels) > 1:
@@ -61,7 +61,7 @@ def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
         "label": labels[0] if labels else None,
         "by": by,
         "note": "\n".join(notes) or None,
-        "at": at,
+        "at": timestamp,
         **skipped,
     }
 

@@ -29,9 +29,11 @@ def inclusion_probabilities(sizes: Floats, n: int) -> Floats:
     """
     certain = np.zeros(len(sizes), bool)
     while True:
-        rest = n - int(certain.sum())
-        others = np.where(certain, 0.0, sizes)
-        inclusion = np.where(certain, 1.0, rest * others / others.sum() if rest else 0.0)
+        remainder = n - int(certain.sum())
+        uncertain_sizes = np.where(certain, 0.0, sizes)
+        inclusion = np.where(
+            certain, 1.0, remainder * uncertain_sizes / uncertain_sizes.sum() if remainder else 0.0
+        )
         above = (inclusion >= 1) & ~certain
         if not above.any():
             return inclusion
@@ -41,15 +43,15 @@ def inclusion_probabilities(sizes: Floats, n: int) -> Floats:
 def stratified_probabilities(strata: Ints, n: int) -> Floats:
     """The probability of each row where each stratum gives the same number of rows, as far as it has them. They sum to `n`."""
     codes, sizes = np.unique(strata, return_counts=True)
-    taken = np.zeros(len(codes))
-    left, open_ = float(n), np.ones(len(codes), bool)
-    while left > 1e-9 and open_.any():
-        share = left / open_.sum()
-        more = np.where(open_, np.minimum(share, sizes - taken), 0.0)
-        taken += more
-        left -= more.sum()
-        open_ = taken < sizes - 1e-9
-    inclusion: Floats = (taken / sizes)[np.searchsorted(codes, strata)]
+    allocation = np.zeros(len(codes))
+    remainder, open_ = float(n), np.ones(len(codes), bool)
+    while remainder > 1e-9 and open_.any():
+        share = remainder / open_.sum()
+        more = np.where(open_, np.minimum(share, sizes - allocation), 0.0)
+        allocation += more
+        remainder -= more.sum()
+        open_ = allocation < sizes - 1e-9
+    inclusion: Floats = (allocation / sizes)[np.searchsorted(codes, strata)]
     return inclusion
 
 
@@ -67,11 +69,11 @@ def systematic_draw(inclusion: Floats, rng: np.random.Generator) -> Ints:
 def scaled_sizes(measure: Floats) -> Floats:
     """Sizes from a measure of doubt: `FLOOR` for the least, `FLOOR` + 1 for the greatest; a row without a measure counts as most
     doubtful."""
-    known = np.isfinite(measure)
-    if not known.any() or np.ptp(measure[known]) == 0:
+    finite = np.isfinite(measure)
+    if not finite.any() or np.ptp(measure[finite]) == 0:
         return np.ones(len(measure))
-    low, high = float(measure[known].min()), float(measure[known].max())
-    return FLOOR + np.where(known, (measure - low) / (high - low), 1.0)
+    low, high = float(measure[finite].min()), float(measure[finite].max())
+    return FLOOR + np.where(finite, (measure - low) / (high - low), 1.0)
 
 
 _DOUBTS = (
@@ -126,12 +128,12 @@ def _judged_rows(results: Path) -> tuple[list[object], Floats]:
     """The ids and positions of the rows that did not fail."""
     ids: list[object] = []
     positions: list[int] = []
-    seen: set[str] = set()
-    at = 0
+    keys: set[str] = set()
+    position = 0
     for batch in read_table(results, ["id", "status"]):
         for row_id, status in zip(batch["id"], batch["status"], strict=True):
             key = label_key(row_id)
-            if key in seen:
+            if key in keys:
                 message = f"two rows have the id {row_id!r}, so a label would count for both"
                 raise DataError(
                     Problem(
@@ -141,11 +143,11 @@ def _judged_rows(results: Path) -> tuple[list[object], Floats]:
                         str(results),
                     )
                 )
-            seen.add(key)
+            keys.add(key)
             if status == "ok":
                 ids.append(row_id)
-                positions.append(at)
-            at += 1
+                positions.append(position)
+            position += 1
     return ids, np.array(positions, dtype=np.int64)
 
 
@@ -274,12 +276,12 @@ def _spread(collected: Collected) -> Floats:
     columns = [column for key, column in collected.columns.items() if key.startswith("panel[")]
     if all(column.numeric and column.types != {"bool"} for column in columns if column.types):
         values = np.stack([column.numbers for column in columns], axis=1)
-        known = np.isfinite(values)
-        count = known.sum(axis=1)
+        finite = np.isfinite(values)
+        count = finite.sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(known, values, 0.0).sum(axis=1) / count
+            mean = np.where(finite, values, 0.0).sum(axis=1) / count
             spread = np.sqrt(
-                np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
+                np.where(finite, (values - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
             )
         return np.where(count > 1, spread, np.nan)
     labels = LabelSet.of(*columns)

@@ -274,17 +274,17 @@ class Lease:
             return
         expired, now = self.expired, _clock()
         content = self.folder.read(self.name)
-        held = segments.json_object(content).get("mark") == self._mark and self.folder.names(
+        is_holder = segments.json_object(content).get("mark") == self._mark and self.folder.names(
             LEASE_FOLDER
         )[-1:] == [self.name]
-        if held and expired:
+        if is_holder and expired:
             # Rewriting the object could cross with another process that takes over; only one creates the next number.
             former, self.name = self.name, f"{LEASE_FOLDER}/{self.token + 1:08}"
-            held = self.folder.create(self.name, self._content())
+            is_holder = self.folder.create(self.name, self._content())
             self.folder.remove([former])
-        elif held:
+        elif is_holder:
             self.folder.write(self.name, self._content())
-        if held:
+        if is_holder:
             self._renewed = now
             return
         self._lost = JournalError(

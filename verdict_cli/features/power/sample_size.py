@@ -188,12 +188,12 @@ class Parts(Struct, frozen=True):
 def sample_parts(scores: Floats) -> Parts | None:
     """The parts, from scores of rows (first axis) by askings; rows that lack one are left out. None: fewer than two
     rows or askings are left. The moment estimator of a one-way layout; a negative part is 0."""
-    kept = scores[np.isfinite(scores).all(axis=1)]
-    if len(kept) < 2 or kept.shape[1] < 2:
+    complete_rows = scores[np.isfinite(scores).all(axis=1)]
+    if len(complete_rows) < 2 or complete_rows.shape[1] < 2:
         return None
-    within = float(kept.var(axis=1, ddof=1).mean())
-    between = float(kept.mean(axis=1).var(ddof=1)) - within / kept.shape[1]
-    return Parts(max(between, 0.0), within, kept.shape[1])
+    within = float(complete_rows.var(axis=1, ddof=1).mean())
+    between = float(complete_rows.mean(axis=1).var(ddof=1)) - within / complete_rows.shape[1]
+    return Parts(max(between, 0.0), within, complete_rows.shape[1])
 
 
 def rows_with_repeats(parts: Parts, repeats: int, half_width: float, level: float) -> int:
@@ -218,8 +218,8 @@ def _least(enough: Callable[[int], bool]) -> int:
 
 def is_share(metric: str) -> bool:
     """Whether the metric is a share of rows."""
-    known = find_metric(metric)
-    return known is not None and known.interval == "proportion"
+    definition = find_metric(metric)
+    return definition is not None and definition.interval == "proportion"
 
 
 class Pilot(Struct, frozen=True):
@@ -352,9 +352,9 @@ def needed(
 def _interval(
     want: RequirementOptions, half_width: float, evaluation: Evaluation, pilots: list[Pilot]
 ) -> JsonObject:
-    what = f"±{half_width:g} with {want.confidence:.0%} confidence"
+    purpose = f"±{half_width:g} with {want.confidence:.0%} confidence"
     if pilots:
-        return {"for": what, **_as_in_pilot(want, half_width, pilots[0])}
+        return {"for": purpose, **_as_in_pilot(want, half_width, pilots[0])}
     if not is_share(want.metric):
         raise UsageError(
             f"how much {want.metric} varies is not known beforehand",
@@ -366,7 +366,7 @@ def _interval(
     if evaluation.cluster is not None:
         why += "; rows in clusters need more: give --pilot RUN"
     rows = rows_for_share(p, half_width, want.confidence)
-    return {"for": what, "from": f"a share of {p:g}{why}", "rows": rows}
+    return {"for": purpose, "from": f"a share of {p:g}{why}", "rows": rows}
 
 
 def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> JsonObject:
@@ -391,7 +391,7 @@ def _as_in_pilot(want: RequirementOptions, half_width: float, pilot: Pilot) -> J
 
 
 def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> JsonObject:
-    what = f"a difference of {mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
+    purpose = f"a difference of {mde:g} found by `verdict compare` with power {want.power:.0%}, at {1 - want.confidence:.2g}"
     if len(pilots) == 2:
         change = pilot_change(pilots[0], pilots[1], want.seed)
         if isinstance(change, str):
@@ -401,7 +401,7 @@ def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> Js
             "where the runs differ"
         )
         rows = change.rows_for(mde, want.test_level, want.power)
-        return {"for": what, "from": why, "rows": rows}
+        return {"for": purpose, "from": why, "rows": rows}
     if not is_share(want.metric):
         raise UsageError(
             f"how much a difference of {want.metric} varies is not known beforehand",
@@ -416,7 +416,7 @@ def _difference(want: RequirementOptions, mde: float, pilots: list[Pilot]) -> Js
         why = f"independent errors at {p:.3g} and {other:.3g}"
     why = f"{apart:.3g} of the rows right in only one of the two ({why})"
     rows = rows_for_difference(mde, apart, want.test_level, want.power)
-    return {"for": what, "from": why, "rows": rows}
+    return {"for": purpose, "from": why, "rows": rows}
 
 
 def cost(lines: tuple[Line, ...]) -> JsonObject:
@@ -439,15 +439,15 @@ def trade(
     copies = [node.id for node in pipeline.nodes if node.name == unit]
     if not copies:
         return []
-    own = total([line for line in lines if line.unit in copies], "", "")
-    rest = total([line for line in lines if line.unit not in copies], "", "")
+    unit_total = total([line for line in lines if line.unit in copies], "", "")
+    other_total = total([line for line in lines if line.unit not in copies], "", "")
     table = []
     for count in range(1, MOST_REPEATS + 1):
         rows = rows_with_repeats(parts, count, want.half_width, want.confidence)
         share, times = count / len(copies), rows / available
         usd = None
-        if own.cost_usd is not None and rest.cost_usd is not None:
-            usd = (own.cost_usd * share + rest.cost_usd) * times
-        calls = round((own.calls * share + rest.calls) * times)
+        if unit_total.cost_usd is not None and other_total.cost_usd is not None:
+            usd = (unit_total.cost_usd * share + other_total.cost_usd) * times
+        calls = round((unit_total.calls * share + other_total.calls) * times)
         table.append({"repeats": count, "rows": rows, "calls": calls, "cost_usd": usd})
     return table

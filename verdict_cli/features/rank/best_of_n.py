@@ -102,7 +102,8 @@ def plan_prompts(
 ) -> tuple[RankingWork, list[RankingWork]]:
     """The rankings of all prompts: what they are in all, and each of them."""
     works = [
-        RankingTask(plan, one.shared, one.candidates, options, seed).plan_work() for one in prompts
+        RankingTask(plan, prompt.shared, prompt.candidates, options, seed).plan_work()
+        for prompt in prompts
     ]
     rows = sum(work.rows for work in works)
     text = f"{plural(len(works), 'prompt')}, each {works[0].text}"
@@ -126,11 +127,15 @@ def best_of(values: Sequence[float | None], correct: Sequence[bool], n: int) -> 
     A candidate without a value is chosen only where none has one, and then the choice is wrong.
     """
     total = math.comb(len(values), n)
-    known = sorted({value for value in values if value is not None})
+    distinct_values = sorted({value for value in values if value is not None})
     below = sum(value is None for value in values)
     mean = 0.0
-    for value in known:
-        right = [truth for one, truth in zip(values, correct, strict=True) if one == value]
+    for value in distinct_values:
+        right = [
+            truth
+            for candidate_value, truth in zip(values, correct, strict=True)
+            if candidate_value == value
+        ]
         subsets = math.comb(below + len(right), n) - math.comb(below, n)
         mean += subsets / total * sum(right) / len(right)
         below += len(right)
@@ -143,8 +148,10 @@ def curve(
     """A point for each n, over the prompts that have so many candidates."""
     valued = []
     for prompt, board in zip(prompts, boards, strict=True):
-        values = {one.index: one.values[board.ranked_by].value for one in board.standings}
-        valued.append(([values.get(at) for at in range(len(prompt.correct))], prompt.correct))
+        values = {
+            standing.index: standing.values[board.ranked_by].value for standing in board.standings
+        }
+        valued.append(([values.get(index) for index in range(len(prompt.correct))], prompt.correct))
     points = []
     for n in range(1, max(len(values) for values, _ in valued) + 1):
         enough = [(values, correct) for values, correct in valued if len(values) >= n]

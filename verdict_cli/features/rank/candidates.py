@@ -46,17 +46,17 @@ class CandidateColumns(Struct, frozen=True):
 
 
 def find_candidate_columns(
-    plan: Plan, shared: NamedValues, named: Sequence[str]
+    plan: Plan, shared: NamedValues, column_names: Sequence[str]
 ) -> CandidateColumns:
     """The columns named, else those in the options of the unit that chooses, else the one that the shared row lacks.
 
     UsageError if that is ambiguous.
     """
     node = choosing_unit(plan)
-    if named:
-        if len(named) == 1 and node is not None and isinstance(node.unit, ChoiceUnit):
-            return CandidateColumns(tuple(named), node.unit.count(), listed=True)
-        return CandidateColumns(tuple(named), len(named))
+    if column_names:
+        if len(column_names) == 1 and node is not None and isinstance(node.unit, ChoiceUnit):
+            return CandidateColumns(tuple(column_names), node.unit.count(), listed=True)
+        return CandidateColumns(tuple(column_names), len(column_names))
     if node is not None:
         return _option_columns(node)
     missing = [used.column for used in plan.columns if used.asked and used.column not in shared]
@@ -253,9 +253,11 @@ def _json(text: bytes, name: str, line: int) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        at = line or error.lineno
+        line_number = line or error.lineno
         raise DataError(
-            Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)
+            Problem(
+                "broken-json", f"not valid JSON: {error.msg}", "", name, line_number, error.colno
+            )
         ) from None
 
 

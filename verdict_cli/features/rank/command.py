@@ -245,10 +245,10 @@ class RankingSession:
             print_message(f"{work.text}: at most {work.rows:,} judgements, {calls:,} model calls")
         options.warn_of_baselines(plan)
         if replay is None:
-            sample = [Row(at, at, source) for at, source in enumerate(work.sample)]
+            sample = [Row(index, index, source) for index, source in enumerate(work.sample)]
             lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
-            what = f"{work.rows:,} judgements"
-            ask_to_spend(what, [lines], [plan], at_most=True, yes=self.yes, quiet=options.quiet)
+            purpose = f"{work.rows:,} judgements"
+            ask_to_spend(purpose, [lines], [plan], at_most=True, yes=self.yes, quiet=options.quiet)
         store = options.store(plan, wanted=self.cached)
 
         stop = Stop()
@@ -315,6 +315,8 @@ def _rank_prompts(
     whole, works = plan_prompts(plan, prompts, ranking, options.seed)
     boards, stats = session.run(whole, lambda judge: rank_prompts(works, judge))
     points = curve(prompts, boards, plan.interval_level)
-    judgements, failed = (sum(getattr(one, name) for one in boards) for name in ("rows", "missing"))
+    judgements, failed = (
+        sum(getattr(board, name) for board in boards) for name in ("rows", "missing")
+    )
     counts = Judgements(judgements, failed, stats.calls, stats.cost_usd)
     return best_of_n_document(plan.name, boards[0].kind, points, counts), counts

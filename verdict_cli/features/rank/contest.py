@@ -104,7 +104,11 @@ class Leaderboard(Struct, frozen=True):
         return f"{self._leaders()}{without}"
 
     def _leaders(self) -> str:
-        first = [one.name for one in self.standings if one.rank is not None and one.rank[0] == 1]
+        first = [
+            standing.name
+            for standing in self.standings
+            if standing.rank is not None and standing.rank[0] == 1
+        ]
         among = plural(len(self.standings), self.noun)
         if len(first) == 1:
             return f"{listed_names(first)} is first of {among}"
@@ -112,24 +116,24 @@ class Leaderboard(Struct, frozen=True):
 
     def standings_json(self) -> list[JsonObject]:
         """The standings as `--json` and `report.json` have them."""
-        own = () if self.kind == "arena" else ("index", "wins", "failed")
+        extra_fields = () if self.kind == "arena" else ("index", "wins", "failed")
         return [
             {
                 self.noun: standing.name,
                 "n": standing.n,
                 **{metric: value.as_json() for metric, value in standing.values.items()},
                 "rank": None if standing.rank is None else list(standing.rank),
-                **{name: getattr(standing, name) for name in own},
+                **{name: getattr(standing, name) for name in extra_fields},
             }
             for standing in self.standings
         ]
 
     def as_json(self) -> JsonObject:
         """Everything, for `report.json`."""
-        rest = to_builtins(self)
+        content = to_builtins(self)
         for name in ("metrics", "standings", "kind", "consistency"):
-            del rest[name]
-        return {"systems": self.standings_json(), **rest}
+            del content[name]
+        return {"systems": self.standings_json(), **content}
 
 
 def ranked(standings: Sequence[Standing], metric: str, better: RowMask) -> tuple[Standing, ...]:
@@ -142,12 +146,12 @@ def ranked(standings: Sequence[Standing], metric: str, better: RowMask) -> tuple
     count = len(standings)
     order = sorted(
         range(count),
-        key=lambda one: (values[one] is None, -(values[one] or 0.0), one),
+        key=lambda index: (values[index] is None, -(values[index] or 0.0), index),
     )
     return tuple(
         structs.replace(
-            standings[one],
-            rank=(1 + int(better[:, one].sum()), count - int(better[one].sum())),
+            standings[index],
+            rank=(1 + int(better[:, index].sum()), count - int(better[index].sum())),
         )
-        for one in order
+        for index in order
     )

@@ -225,8 +225,8 @@ class ContestRows:
         self._name, self._file = name, file
         self.battles = keys.winner is not None
         self.sides = ("a", "b") if self.battles else ("system",)
-        named = (*(BATTLE_KEYS if self.battles else SCORE_KEYS), "item")
-        self.expressions = {key: self._compiled(key, getattr(keys, key)) for key in named}
+        names = (*(BATTLE_KEYS if self.battles else SCORE_KEYS), "item")
+        self.expressions = {key: self._compiled(key, getattr(keys, key)) for key in names}
         self.controls = [
             [self._compiled(f"control[{index}]", text) for text in texts]
             for index, texts in enumerate(control_texts(keys))

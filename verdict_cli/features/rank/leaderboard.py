@@ -61,9 +61,9 @@ def leaderboards(
         try:
             contests = read_contests(name, evaluation, results)
         except DataError as error:
-            asked = evaluation.metrics or ("win_rate",)
+            metrics = evaluation.metrics or ("win_rate",)
             reason = f"there is no ranking: {error.problem.message}; {error.problem.hint}"
-            boards[name] = Leaderboard(asked, asked[0], (), warnings=(reason,))
+            boards[name] = Leaderboard(metrics, metrics[0], (), warnings=(reason,))
         else:
             boards[name] = leaderboard(contests, evaluation.metrics, seed)
     return boards
@@ -74,37 +74,45 @@ def leaderboard(
 ) -> Leaderboard:
     """The systems, best first by the first of the metrics that is defined."""
     first = "bradley_terry" if contests.answers is None else "mean_score"
-    asked = metrics or (first, "win_rate")
+    board_metrics = metrics or (first, "win_rate")
     rows, missing = contests.rows, contests.missing
     if not contests.systems:
         warnings = tuple(_warnings(contests, {}, ""))
-        return Leaderboard(asked, asked[0], (), rows=rows, missing=missing, warnings=warnings)
+        return Leaderboard(
+            board_metrics, board_metrics[0], (), rows=rows, missing=missing, warnings=warnings
+        )
     rng = np.random.default_rng(abs(seed))
     group = rng.permutation(contests.items) % max(1, min(contests.items, MOST_DELETIONS))
-    strengths = {metric: _METRICS[metric](contests, group) for metric in asked}
-    ranked_by = next((metric for metric in asked if not strengths[metric].reason), asked[0])
+    strengths = {metric: _METRICS[metric](contests, group) for metric in board_metrics}
+    ranked_by = next(
+        (metric for metric in board_metrics if not strengths[metric].reason), board_metrics[0]
+    )
     count = len(contests.systems)
-    values = [_system_values(metric, strengths[metric], contests, group) for metric in asked]
-    named = zip(
-        contests.systems, strengths[asked[0]].counts, zip(*values, strict=True), strict=True
+    values = [
+        _system_values(metric, strengths[metric], contests, group) for metric in board_metrics
+    ]
+    system_rows = zip(
+        contests.systems, strengths[board_metrics[0]].counts, zip(*values, strict=True), strict=True
     )
     standings = ranked(
         [
-            Standing(name, int(n), dict(zip(asked, own, strict=True)), index=system)
-            for system, (name, n, own) in enumerate(named)
+            Standing(
+                name, int(n), dict(zip(board_metrics, system_values, strict=True)), index=system
+            )
+            for system, (name, n, system_values) in enumerate(system_rows)
         ],
         ranked_by,
         significantly_better(strengths[ranked_by], count),
     )
     order = [standing.index for standing in standings]
     # A win rate has none.
-    slopes = strengths[asked[0]].values[count:].tolist()
+    slopes = strengths[board_metrics[0]].values[count:].tolist()
     whole = np.zeros(contests.items, np.int64)
     wins, met = (
         table[0][np.ix_(order, order)] for table in battle_counts(contests.battles, count, whole, 1)
     )
     return Leaderboard(
-        asked,
+        board_metrics,
         ranked_by,
         standings,
         tuple(map(tuple, wins.tolist())),
@@ -158,8 +166,8 @@ def _warnings(
 
 
 def _few_items(contests: Contests, strengths: Strengths) -> Iterator[str]:
-    seen = strengths.seen.sum(axis=0)
-    few = [contests.systems[system] for system in np.flatnonzero(seen < FEW_ITEMS)]
+    item_counts = strengths.seen.sum(axis=0)
+    few = [contests.systems[system] for system in np.flatnonzero(item_counts < FEW_ITEMS)]
     if few:
         yield f"fewer than {FEW_ITEMS} items have {', '.join(few[:5])}: their ranks cannot be relied on"
 
@@ -281,8 +289,8 @@ def _shared(rows: Mapping[str, Mapping[str, NamedValues]]) -> set[str]:
         for column in columns
         if all(
             column in row and row[column] == first.get(column)
-            for first, *others in every
-            for row in others
+            for first, *other_rows in every
+            for row in other_rows
         )
     }
 

@@ -45,9 +45,9 @@ def _parts(board: Leaderboard) -> Iterator[Part]:
         f"95% for all pairs together, by {board.ranked_by}."
     )
     for name, slope in board.slopes.items():
-        what = f"one more unit of {name} adds {slope:.3g} to {board.metrics[0]}"
+        effect = f"one more unit of {name} adds {slope:.3g} to {board.metrics[0]}"
         yield Note(
-            f"control: {what}. The values are those at equal ones of it; uncontrolled are those without the control."
+            f"control: {effect}. The values are those at equal ones of it; uncontrolled are those without the control."
         )
     if board.missing:
         yield Note(

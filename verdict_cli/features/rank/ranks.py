@@ -31,15 +31,15 @@ def standing_values(
         return [StandingValue(None, reason=strengths.reason)] * count
     covariance, freedom = _covariance(strengths, count)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0))
-    known = np.isfinite(errors) & (errors > _ZERO)
-    single = _single_level(covariance, known)[0]
+    usable = np.isfinite(errors) & (errors > _ZERO)
+    single = _single_level(covariance, usable)[0]
     reach = _quantile(single, freedom) * errors
     values = []
     for system in range(count):
         value = float(strengths.values[system])
         if not np.isfinite(value):
             values.append(StandingValue(None, reason="no rows"))
-        elif not known[system]:
+        elif not usable[system]:
             single_item = "interval undefined: the system is in one item"
             reason = single_item if freedom[system] < 1 else NO_VARIATION
             values.append(StandingValue(value, reason=strengths.unsure.get(system, reason)))
@@ -65,11 +65,11 @@ def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
     return covariance, freedom
 
 
-def _single_level(covariance: Floats, known: RowMask) -> tuple[float, float]:
+def _single_level(covariance: Floats, usable: RowMask) -> tuple[float, float]:
     """The levels of single intervals, of the systems and of all their differences, at which all hold together."""
-    if not known.any():
+    if not usable.any():
         return LEVEL, LEVEL
-    alone, pairs = largest_errors(covariance[np.ix_(known, known)], LEVEL)
+    alone, pairs = largest_errors(covariance[np.ix_(usable, usable)], LEVEL)
     return max(LEVEL, 2 * float(ndtr(alone)) - 1), max(LEVEL, 2 * float(ndtr(pairs)) - 1)
 
 

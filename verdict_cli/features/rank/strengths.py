@@ -109,19 +109,19 @@ def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
         systems.codes.extend(map(systems.code, sides))
     codes, item_keys = systems.keys(), items.keys()
     names = tuple(disambiguate_labels(codes.labels))
-    at = item_keys.codes.astype(np.int64)
-    control = np.array(sizes).reshape(len(at), len(keys.control))
-    rest = (control_names(keys), rows, missing, unreadable)
+    item_codes = item_keys.codes.astype(np.int64)
+    control = np.array(sizes).reshape(len(item_codes), len(keys.control))
+    common_fields = (control_names(keys), rows, missing, unreadable)
     if winners is not None:
         pairs = codes.codes.astype(np.int64).reshape(-1, 2)
         reading = contests.reading(winners) if winners.total else 0
         share = np.array(shares).reshape(-1, len(winners.READINGS))[:, reading]
-        battles = Battles(pairs[:, 0], pairs[:, 1], share, at, control)
-        return Contests(names, len(item_keys.labels), None, battles, *rest)
-    answers = ScoredAnswers(codes.codes.astype(np.int64), at, np.array(shares), control)
+        battles = Battles(pairs[:, 0], pairs[:, 1], share, item_codes, control)
+        return Contests(names, len(item_keys.labels), None, battles, *common_fields)
+    answers = ScoredAnswers(codes.codes.astype(np.int64), item_codes, np.array(shares), control)
     battles = battles_of_scores(answers, len(names), len(item_keys.labels))
     bounds = _bounds(contests.expressions["score"], results)
-    return Contests(names, len(item_keys.labels), answers, battles, *rest, bounds)
+    return Contests(names, len(item_keys.labels), answers, battles, *common_fields, bounds)
 
 
 def _bounds(score: Expression, results: Path) -> tuple[float, float]:
@@ -152,9 +152,9 @@ def battles_of_scores(answers: ScoredAnswers, systems: int, items: int) -> Battl
     counts = np.bincount(cell, minlength=size)
     with np.errstate(invalid="ignore"):
         means = (sums / counts[:, None]).reshape(items, systems, columns.shape[1])
-    known = counts.reshape(items, systems) > 0
+    has_answer = counts.reshape(items, systems) > 0
     pairs = np.array([*combinations(range(systems), 2)], dtype=np.int64).reshape(-1, 2)
-    shared = [np.flatnonzero(known[:, one] & known[:, other]) for one, other in pairs]
+    shared = [np.flatnonzero(has_answer[:, one] & has_answer[:, other]) for one, other in pairs]
     item = np.concatenate([np.empty(0, np.int64), *shared])
     first, second = np.repeat(pairs, [*map(len, shared)], axis=0).T
     difference = means[item, first] - means[item, second]
@@ -212,9 +212,9 @@ def _regression(answers: ScoredAnswers, contests: Contests, group_of: Ints, n: F
     design = np.concatenate([np.eye(count)[answers.system], centred / scale], axis=1)
     products, sums = np.zeros((groups, width, width)), np.zeros((groups, width))
     for index in range(groups):
-        own = design[group_of == index]
-        products[index] = own.T @ own
-        sums[index] = own.T @ answers.score[group_of == index]
+        group_design = design[group_of == index]
+        products[index] = group_design.T @ group_design
+        sums[index] = group_design.T @ answers.score[group_of == index]
     total, right = products.sum(axis=0), sums.sum(axis=0)
     if np.linalg.matrix_rank(total) < width:
         return _undefined("a control does not vary within items", n)
@@ -230,7 +230,7 @@ def win_rates(contests: Contests, group: Ints) -> Strengths:
     """The share of its battles that each system wins."""
     count, groups = len(contests.systems), int(group.max(initial=-1)) + 1
     wins, met = battle_counts(contests.battles, count, group, groups)
-    seen = met.sum(axis=2) > 0
+    has_battle = met.sum(axis=2) > 0
     if count < 2:
         return _undefined("there is one system", met.sum(axis=2))
     all_met = met.sum(axis=0)
@@ -238,10 +238,10 @@ def win_rates(contests: Contests, group: Ints) -> Strengths:
         strengths = bradley_terry(contests, group)
         values = _at_equal(strengths.values[:count], all_met)
         replicates = [
-            _at_equal(replicate[:count], all_met - left)
-            for replicate, left in zip(strengths.replicates, met, strict=True)
+            _at_equal(replicate[:count], all_met - group_met)
+            for replicate, group_met in zip(strengths.replicates, met, strict=True)
         ]
-        return Strengths(values, np.stack(replicates), strengths.counts, seen)
+        return Strengths(values, np.stack(replicates), strengths.counts, has_battle)
     return _means_without_each(wins.sum(axis=2), met.sum(axis=2))
 
 
@@ -263,9 +263,9 @@ def _at_equal(strengths: Floats, met: Floats) -> Floats:
 def battle_counts(battles: Battles, count: int, group: Ints, groups: int) -> tuple[Floats, Floats]:
     """How often each system won against each other and met it, (groups, systems, systems)."""
     shape = groups, count, count
-    at = group[battles.item], battles.first, battles.second
+    places_ahead = group[battles.item], battles.first, battles.second
     back = group[battles.item], battles.second, battles.first
-    cells = np.concatenate([np.ravel_multi_index(places, shape) for places in (at, back)])
+    cells = np.concatenate([np.ravel_multi_index(places, shape) for places in (places_ahead, back)])
     shares = np.concatenate([battles.share, 1 - battles.share])
     won, met = (
         np.bincount(cells, weights, math.prod(shape)).astype(np.float64).reshape(shape)
@@ -287,26 +287,26 @@ def bradley_terry(contests: Contests, group: Ints) -> Strengths:
         return _undefined("there is one system", n)
     spread = np.maximum(np.sqrt((battles.control**2).mean(axis=0)), 1e-300)
     if contests.controls:
-        at, pairs = group[battles.item], [battles.first, battles.second]
-        share, weight = battles.share, np.ones(len(at))
+        row_groups, pairs = group[battles.item], [battles.first, battles.second]
+        share, weight = battles.share, np.ones(len(row_groups))
         control = battles.control / spread
     else:
         # Equal battles of a group are one row, which a fit without a control cannot distinguish.
-        at, *pairs = np.nonzero(np.triu(met))
-        weight = met[at, *pairs]
-        share = wins[at, *pairs] / weight
-        control = np.empty((len(at), 0))
+        row_groups, *pairs = np.nonzero(np.triu(met))
+        weight = met[row_groups, *pairs]
+        share = wins[row_groups, *pairs] / weight
+        control = np.empty((len(row_groups), 0))
     choices = Choices(
         np.column_stack(pairs),
         np.column_stack([share, 1 - share]),
         weight,
-        at,
+        row_groups,
         np.stack([control, np.zeros_like(control)], axis=1),
     )
     fit = fit_strengths(count, [choices], groups=groups)
-    left = fit.precision - fit.information
+    outer_precision = fit.precision - fit.information
     values = fit.values.copy()
-    replicates = values - np.linalg.solve(left, fit.gradients[..., None])[..., 0]
+    replicates = values - np.linalg.solve(outer_precision, fit.gradients[..., None])[..., 0]
     for estimates in (values[None, :], replicates):
         estimates[:, :count] -= estimates[:, :count].mean(axis=1, keepdims=True)
         estimates[:, count:] /= spread
@@ -332,9 +332,11 @@ class Choices(Struct, frozen=True):
         """What each alternative adds to the odds, (choices * k, strengths and slopes)."""
         alternatives = self.among.ravel()
         places = np.arange(len(alternatives)), alternatives
-        own = csr_array((np.ones(len(alternatives)), places), shape=(len(alternatives), count))
+        system_columns = csr_array(
+            (np.ones(len(alternatives)), places), shape=(len(alternatives), count)
+        )
         slopes = csr_array(self.control.reshape(len(alternatives), self.control.shape[2]))
-        design: csr_array = hstack([own, slopes], format="csr")
+        design: csr_array = hstack([system_columns, slopes], format="csr")
         return design
 
     def of(self, rows: RowMask) -> Choices:
@@ -359,48 +361,52 @@ def fit_strengths(
 
     An infinite `spread` gives maximum likelihood, if it exists.
     """
-    designs = [one.design(count) for one in choices]
+    designs = [choice.design(count) for choice in choices]
     width = designs[0].shape[1] if designs else count
     shrink = 0.0 if math.isinf(spread) else 1 / spread**2
 
-    def loss(at: Floats) -> float:
-        total = shrink * float(at @ at) / 2
-        for one, design in zip(choices, designs, strict=True):
-            odds = (design @ at).reshape(one.share.shape)
-            total += float(one.weight @ (logsumexp(odds, axis=1) - (one.share * odds).sum(axis=1)))
+    def loss(point: Floats) -> float:
+        total = shrink * float(point @ point) / 2
+        for choice, design in zip(choices, designs, strict=True):
+            odds = (design @ point).reshape(choice.share.shape)
+            total += float(
+                choice.weight @ (logsumexp(odds, axis=1) - (choice.share * odds).sum(axis=1))
+            )
         return total
 
-    at = np.zeros(width)
-    least = loss(at)
+    estimate = np.zeros(width)
+    least = loss(estimate)
     for _ in range(_MOST_STEPS):
-        gradients, information = _sums(choices, designs, at)
+        gradients, information = _sums(choices, designs, estimate)
         precision = information + shrink * np.eye(width)
-        step = np.linalg.pinv(precision, hermitian=True) @ (gradients - shrink * at)
+        step = np.linalg.pinv(precision, hermitian=True) @ (gradients - shrink * estimate)
         size = 1.0
-        while (moved := loss(at + size * step)) > least + _CLOSE and size > 1e-10:
+        while (moved := loss(estimate + size * step)) > least + _CLOSE and size > 1e-10:
             size /= 2
-        at, least = at + size * step, moved
+        estimate, least = estimate + size * step, moved
         if np.abs(step).max(initial=0) < 1e-10:
             break
     by_group = []
     for index in range(groups):
-        own = [one.group == index for one in choices]
-        parts = [one.of(rows) for one, rows in zip(choices, own, strict=True)]
-        by_group.append(_sums(parts, [one.design(count) for one in parts], at))
+        group_rows = [choice.group == index for choice in choices]
+        parts = [choice.of(rows) for choice, rows in zip(choices, group_rows, strict=True)]
+        by_group.append(_sums(parts, [choice.design(count) for choice in parts], estimate))
     gradients, information = (np.stack(sums) for sums in zip(*by_group, strict=True))
-    return StrengthFit(at, gradients, information, information.sum(axis=0) + shrink * np.eye(width))
+    return StrengthFit(
+        estimate, gradients, information, information.sum(axis=0) + shrink * np.eye(width)
+    )
 
 
 def _sums(
-    choices: Sequence[Choices], designs: Sequence[csr_array], at: Floats
+    choices: Sequence[Choices], designs: Sequence[csr_array], point: Floats
 ) -> tuple[Floats, Floats]:
     """The gradient of the log-likelihood and the information of all choices."""
-    gradient, information = np.zeros(len(at)), np.zeros((len(at), len(at)))
-    for one, design in zip(choices, designs, strict=True):
-        chances = softmax((design @ at).reshape(one.share.shape), axis=1)
-        residual = one.weight[:, None] * (one.share - chances)
+    gradient, information = np.zeros(len(point)), np.zeros((len(point), len(point)))
+    for choice, design in zip(choices, designs, strict=True):
+        chances = softmax((design @ point).reshape(choice.share.shape), axis=1)
+        residual = choice.weight[:, None] * (choice.share - chances)
         bend = np.eye(chances.shape[1]) * chances[:, :, None]
-        bend = one.weight[:, None, None] * (bend - chances[:, :, None] * chances[:, None, :])
+        bend = choice.weight[:, None, None] * (bend - chances[:, :, None] * chances[:, None, :])
         places = np.arange(len(bend) + 1)
         blocks = bsr_array((bend, places[:-1], places))
         gradient += design.T @ residual.ravel()
@@ -476,9 +482,9 @@ def largest_errors(covariance: Floats, level: float, draws: int = 10_000) -> tup
     spread = np.diag(covariance)
     alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
     largest = np.zeros(draws)
-    for one in range(1, count):
-        variance = spread[one] + spread[:one] - 2 * covariance[one, :one]
+    for system in range(1, count):
+        variance = spread[system] + spread[:system] - 2 * covariance[system, :system]
         error = np.sqrt(np.where(variance > 0, variance, np.inf))
-        away = np.abs(drawn[:, :one] - drawn[:, [one]]) / error
+        away = np.abs(drawn[:, :system] - drawn[:, [system]]) / error
         largest = np.maximum(largest, away.max(axis=1))
     return float(np.quantile(alone, level)), max(float(np.quantile(largest, level)), normal(level))

@@ -198,12 +198,12 @@ class Pooled(Struct, frozen=True):
 
 def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
     """None where no candidate has two samples."""
-    known = [values for values in scores if values]
-    freedom = sum(len(values) - 1 for values in known)
+    sampled_scores = [values for values in scores if values]
+    freedom = sum(len(values) - 1 for values in sampled_scores)
     if not freedom:
         return None
-    squares = sum(_variance(values) * (len(values) - 1) for values in known)
-    return Pooled(squares / freedom, freedom, len(known))
+    squares = sum(_variance(values) * (len(values) - 1) for values in sampled_scores)
+    return Pooled(squares / freedom, freedom, len(sampled_scores))
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -306,9 +306,13 @@ def group_contests(count: int, size: int, rounds: int, seed: int) -> list[Contes
         order = draw.sample(range(count), count)
         for start in range(0, count, size):
             group = order[start : start + size]
-            rest = order[:start]
+            earlier_entries = order[:start]
             contests.append(
-                tuple(group + draw.sample(rest, size - len(group)) if len(group) < size else group)
+                tuple(
+                    group + draw.sample(earlier_entries, size - len(group))
+                    if len(group) < size
+                    else group
+                )
             )
     return contests
 
@@ -482,12 +486,14 @@ class RankingTask(Struct, frozen=True):
     def plan_work(self) -> RankingWork:
         """Return the ranking to run. UsageError if the pipeline or an option does not fit."""
         options = self.options
-        named = [name.strip() for name in options.columns.split(",")] if options.columns else []
+        column_names = (
+            [name.strip() for name in options.columns.split(",")] if options.columns else []
+        )
         are_rows = not any(isinstance(candidate.value, str) for candidate in self.candidates)
-        whole = are_rows and not named and options.field is None
+        whole = are_rows and not column_names and options.field is None
         if whole and choosing_unit(self.plan) is None:
             return self._score(None)
-        where = find_candidate_columns(self.plan, self.shared, named)
+        where = find_candidate_columns(self.plan, self.shared, column_names)
         if where.count == 1:
             return self._score(where)
         if options.samples > 1 or options.reward is not None:

@@ -74,10 +74,10 @@ def judge_shard(task: ShardTask, *database: bytes) -> Iterator[Message]:
             segments.skip()
             restore_run(directory, None)
         stop = Stop()
-        shown: deque[Progress] = deque(maxlen=1)
-        running = thread.submit(_judge, task, directory, Path(scratch), stop, shown)
+        progress: deque[Progress] = deque(maxlen=1)
+        running = thread.submit(_judge, task, directory, Path(scratch), stop, progress)
         try:
-            yield from _follow(running, shown, segments, Path(scratch, "segment.db"))
+            yield from _follow(running, progress, segments, Path(scratch, "segment.db"))
         finally:
             stop.request()
         facts = directory.path / "run.json"
@@ -85,7 +85,7 @@ def judge_shard(task: ShardTask, *database: bytes) -> Iterator[Message]:
 
 
 def _judge(
-    task: ShardTask, directory: RunDirectory, scratch: Path, stop: Stop, shown: deque[Progress]
+    task: ShardTask, directory: RunDirectory, scratch: Path, stop: Stop, progress: deque[Progress]
 ) -> tuple[str, int, str] | None:
     """Run the shard to its end; the error that stopped it."""
     try:
@@ -100,7 +100,7 @@ def _judge(
         )
         store = task.how.store(options.plan)
         with closing(store) if store else nullcontext(), open_run(options) as session:
-            session.execute(stop, shown.append, store=store)
+            session.execute(stop, progress.append, store=store)
     except VerdictError as error:
         return error.kind, error.exit_code, str(error)
     return None
@@ -108,7 +108,7 @@ def _judge(
 
 def _follow(
     running: Future[tuple[str, int, str] | None],
-    shown: deque[Progress],
+    progress: deque[Progress],
     segments: SegmentWriter,
     part: Path,
 ) -> Iterator[Message]:
@@ -116,8 +116,8 @@ def _follow(
     sent, ended = monotonic(), False
     while not ended:
         ended = bool(wait([running], SHOW_S).done)
-        if shown:
-            yield shown.pop()
+        if progress:
+            yield progress.pop()
         is_due = ended or monotonic() - sent >= INTERVAL_S or segments.is_large()
         if is_due and segments.write(part, is_last=ended):
             yield Segment(segments.series, part.read_bytes())

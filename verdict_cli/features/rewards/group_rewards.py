@@ -56,13 +56,13 @@ class GroupJudge(Struct, frozen=True):
     ) -> list[list[float | None]]:
         """The rewards of each group: a row that its rollouts share, and their texts. None where no comparison succeeded."""
         plans = [self._contests(shared, texts) for shared, texts in groups]
-        rows, seen = [], []
+        rows, answers = [], []
         for (shared, texts), contests in zip(groups, plans, strict=True):
             for contest in contests:
-                shown = [texts[index] for index in contest]
-                rows.append(self.columns.row(shared, shown))
-                seen.append(shown)
-        results = iter(zip(await judge(rows), seen, strict=True) if rows else ())
+                contest_texts = [texts[index] for index in contest]
+                rows.append(self.columns.row(shared, contest_texts))
+                answers.append(contest_texts)
+        results = iter(zip(await judge(rows), answers, strict=True) if rows else ())
         return [
             self._group(texts, [(contest, *next(results)) for contest in contests])
             for (_, texts), contests in zip(groups, plans, strict=True)
@@ -93,11 +93,11 @@ class GroupJudge(Struct, frozen=True):
         self, texts: Sequence[str], judged: Sequence[tuple[tuple[int, ...], Result, Sequence[str]]]
     ) -> list[float | None]:
         shares: dict[int, list[float]] = defaultdict(list)
-        for contest, result, shown in judged:
+        for contest, result, contest_texts in judged:
             if result.status != "ok":
                 continue
             try:
-                order = self.read(result, shown)
+                order = self.read(result, contest_texts)
             except RowError:
                 continue
             rank_of = {contest[position]: rank for rank, position in enumerate(order)}

@@ -160,11 +160,11 @@ class TrainerRewards(Struct, frozen=True):
 
 def _shared(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns that the rollouts of a prompt share."""
-    first, *others = rows
+    first, *other_rows = rows
     return {
         name: value
         for name, value in first.items()
-        if name not in _OF_ROLLOUT and all(name in row and row[name] == value for row in others)
+        if name not in _OF_ROLLOUT and all(name in row and row[name] == value for row in other_rows)
     }
 
 
@@ -285,8 +285,8 @@ class TrainerJudge(Judge):
         """`reward` and each criterion of every row, None for a row without one."""
 
         async def work(session: JudgeSession) -> dict[str, list[float | None]]:
-            async def judge(given: Sequence[Mapping[str, Any]]) -> list[Result]:
-                return await session.judge_all(given, lambda result: result, self._concurrency)
+            async def judge(batch: Sequence[Mapping[str, Any]]) -> list[Result]:
+                return await session.judge_all(batch, lambda result: result, self._concurrency)
 
             return await self._rewards.of_rows(rows, judge)
 

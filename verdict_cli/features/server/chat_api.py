@@ -95,11 +95,11 @@ class RequestedForm:
     def __init__(self, body: ChatRequest, fields: Sequence[str]) -> None:
         if body.tools:
             raise UnfitFormError("a judge calls no tools; ask for JSON by `response_format`")
-        asked = body.response_format or {"type": "text"}
-        self.kind = str(asked.get("type"))
+        response_format = body.response_format or {"type": "text"}
+        self.kind = str(response_format.get("type"))
         if self.kind not in ("text", "json_object", "json_schema"):
             raise UnfitFormError(f"`response_format` has no type {self.kind!r:.40}")
-        self.schema: dict[str, Any] = (asked.get("json_schema") or {}).get("schema") or {}
+        self.schema: dict[str, Any] = (response_format.get("json_schema") or {}).get("schema") or {}
         absent = [name for name in self.schema.get("required", ()) if name not in fields]
         if absent:
             raise UnfitFormError(
@@ -112,9 +112,9 @@ class RequestedForm:
             return verdict_as_text(output)
         properties = self.schema.get("properties") or output
         content = {name: value for name, value in output.items() if name in properties}
-        written = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
-        self._check(orjson.loads(written))
-        return written.decode()
+        json_bytes = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+        self._check(orjson.loads(json_bytes))
+        return json_bytes.decode()
 
     def _check(self, content: Any) -> None:
         from jsonschema import Draft202012Validator, SchemaError

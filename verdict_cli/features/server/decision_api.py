@@ -84,8 +84,8 @@ class Verdict(Struct, frozen=True):
             return [float(distribution[other]) for other in values]
         p = output.get("p")
         sure = float(p) if isinstance(p, int | float) else 1.0
-        others = max(1, len(values) - 1)
-        return [sure if other == value else (1 - sure) / others for other in values]
+        other_count = max(1, len(values) - 1)
+        return [sure if other == value else (1 - sure) / other_count for other in values]
 
 
 def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
@@ -160,17 +160,19 @@ def _value(item: Any) -> Any:
 
 def _check(question: Mapping[str, Any], verdict: Verdict, options: Sequence[Any]) -> None:
     """Raise DataError for a question that the judge does not answer."""
-    own = verdict.question()
-    tokens = [option.token for option in own.options]
+    judge_question = verdict.question()
+    tokens = [option.token for option in judge_question.options]
     kind = _KINDS.get(str(question.get("type")))
-    fits = kind == own.kind
+    fits = kind == judge_question.kind
     if fits and kind == "choice":
         fits = {_text(option) for option in options} == set(tokens)
     elif fits and kind == "score":
         fits = len(options) == len(tokens)
     if not fits:
         raise DataError(
-            _problem(f"the judge answers a {own.kind} of {', '.join(tokens)}: ask for that")
+            _problem(
+                f"the judge answers a {judge_question.kind} of {', '.join(tokens)}: ask for that"
+            )
         )
 
 
@@ -182,11 +184,11 @@ def _columns(state: Any) -> dict[str, Any]:
     return dict(state) if isinstance(state, Mapping) else {TEXT_COLUMN: state}
 
 
-def _columns_of_input(given: Any) -> dict[str, Any]:
+def _columns_of_input(request_input: Any) -> dict[str, Any]:
     """The columns of OpenAI's input: the fields of its objects, and its texts."""
     columns: dict[str, Any] = {}
     texts: list[str] = []
-    for item in given if isinstance(given, list) else [{"content": given}]:
+    for item in request_input if isinstance(request_input, list) else [{"content": request_input}]:
         content = item.get("content") if isinstance(item, Mapping) else item
         for part in content if isinstance(content, list) else [content]:
             data = part.get("data") if isinstance(part, Mapping) else None
@@ -231,10 +233,10 @@ def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]
     ps = _output(verdict, result)
     if ps is None:
         return {"type": "refusal"}
-    own = verdict.question()
-    if own.kind == "predicate":
+    judge_question = verdict.question()
+    if judge_question.kind == "predicate":
         return {"type": "predicate", "probability": ps[0]}
-    if own.kind == "score":
+    if judge_question.kind == "score":
         labels = [str(_value(item)) for item in _listed(question)]
         listed = [
             {"value": index, "label": labels[index], "probability": p} for index, p in enumerate(ps)
@@ -245,7 +247,7 @@ def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]
             "confidence": _confidence(ps),
             "probabilities": listed,
         }
-    by_token = dict(zip((option.token for option in own.options), ps, strict=True))
+    by_token = dict(zip((option.token for option in judge_question.options), ps, strict=True))
     values = [_value(item) for item in _listed(question)]
     best = max(values, key=lambda value: by_token[_text(value)])
     listed = [{"value": value, "probability": by_token[_text(value)]} for value in values]
@@ -261,12 +263,12 @@ def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | Non
     ps = _output(verdict, result)
     if ps is None:
         return None
-    own = verdict.question()
-    if own.kind == "predicate":
+    judge_question = verdict.question()
+    if judge_question.kind == "predicate":
         return {"type": "noul", "noul": ps[0]}
-    tokens = [option.token for option in own.options]
+    tokens = [option.token for option in judge_question.options]
     shared = {"confidence": _confidence(ps)}
-    if own.kind == "score":
+    if judge_question.kind == "score":
         legend = {str(index): token for index, token in enumerate(tokens)}
         levels = {str(index): p for index, p in enumerate(ps)}
         return {

@@ -82,8 +82,8 @@ def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCo
             prices.append(_price(call, models.get((call["unit"], call["model"])), recorded))
             units = rows.setdefault(call["row"], {})
             units[call["unit"]] = units.get(call["unit"], 0.0) + (call["latency_s"] or 0.0)
-    known = [price for price in prices if price is not None]
-    cost = math.fsum(known) if len(known) == len(prices) else None
+    amounts = [price for price in prices if price is not None]
+    cost = math.fsum(amounts) if len(amounts) == len(prices) else None
     if recorded or not rows:
         return StandaloneCost(len(prices), cost, None)
     middle, high = np.quantile([_row_seconds(plan, units) for units in rows.values()], (0.5, 0.95))
@@ -162,9 +162,12 @@ def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> t
     A point is dominated by one that is as cheap and as good, and better in one of the two.
     """
     points = [*zip(prices, gains, strict=True)]
-    known = [(price, gain) for price, gain in points if price is not None and gain is not None]
+    complete_points = [
+        (price, gain) for price, gain in points if price is not None and gain is not None
+    ]
     return tuple(
-        point in known and not any(_dominates(other, point) for other in known) for point in points
+        point in complete_points and not any(_dominates(other, point) for other in complete_points)
+        for point in points
     )
 
 
@@ -233,7 +236,7 @@ def compare_variants(
     """
     first = next(iter(runs.values()))
     first, *_ = runs.values()
-    (evaluation, metric), *others = [
+    (evaluation, metric), *more_metrics = [
         (name, metric or main_metric(first, name, seed)) for name, metric in metrics
     ]
     points = [
@@ -242,12 +245,12 @@ def compare_variants(
             run,
             _measured(run, evaluation, metric, seed, level),
             standalone_costs(run.plan, run.directory.calls, recorded=recorded),
-            _more_metrics(run, others, seed, level),
+            _more_metrics(run, more_metrics, seed, level),
         )
         for name, run in runs.items()
     ]
-    known = find_metric(metric)
-    lower = known is not None and known.lower_is_better
+    definition = find_metric(metric)
+    lower = definition is not None and definition.lower_is_better
     axis = axis or _default_axis(points)
     on_frontier = frontier_on(points, axis, lower=lower)
     points = [
@@ -285,11 +288,11 @@ def _measured(run: RunResult, evaluation: str, metric: str, seed: int, level: fl
 
 
 def _more_metrics(
-    run: RunResult, others: Sequence[tuple[str, str]], seed: int, level: float
+    run: RunResult, metrics: Sequence[tuple[str, str]], seed: int, level: float
 ) -> dict[str, MetricValue]:
     """The other metrics, and the calibration error of the first evaluation with a probability, where a row has one."""
     measured = {
-        f"{name}.{metric}": _measured(run, name, metric, seed, level) for name, metric in others
+        f"{name}.{metric}": _measured(run, name, metric, seed, level) for name, metric in metrics
     }
     for name, evaluation in run.plan.evaluations.items():
         if evaluation.probability is not None:
@@ -307,10 +310,10 @@ def _with_chances(
     rng = np.random.default_rng([abs(seed), 1])
     chances = probability_best(joint, rng, lower_is_better=lower)
     same = indistinct(joint, level, rng)
-    best = [(at, point.name) for at, point in enumerate(points) if point.on_frontier]
+    best = [(index, point.name) for index, point in enumerate(points) if point.on_frontier]
     chosen = []
     for index, point in enumerate(points):
-        alike = tuple(name for at, name in best if same[index, at])
+        alike = tuple(name for position, name in best if same[index, position])
         alike = () if point.on_frontier else alike
         chosen.append(replace(point, p_best=float(chances[index]), like_frontier=alike))
     return chosen
@@ -350,10 +353,10 @@ def _default_axis(points: Sequence[SweepPoint]) -> str:
 def _with_differences(
     points: list[SweepPoint], differences: Sequence[Difference]
 ) -> list[SweepPoint]:
-    first, *others = points
+    first, *other_points = points
     adjusted = holm_adjusted([difference.p for difference in differences])
     compared = [first]
-    for point, difference, p in zip(others, differences, adjusted, strict=True):
+    for point, difference, p in zip(other_points, differences, adjusted, strict=True):
         reason = difference.change.reason
         compared.append(replace(point, difference=replace(difference, p_adjusted=p), reason=reason))
     return compared
@@ -460,11 +463,11 @@ def short_labels(names: Sequence[str]) -> list[str]:
     differing = [
         index for index in range(len(words[0])) if len({parts[index] for parts in words}) > 1
     ]
-    kept = [[parts[index] for index in differing] for parts in words]
-    keys = {parts[0].partition("=")[0] for parts in kept if parts}
-    if len(differing) == len(keys) == 1 and all("=" in parts[0] for parts in kept):
-        return [parts[0].partition("=")[2] for parts in kept]
-    return [" ".join(parts) for parts in kept]
+    differing_parts = [[parts[index] for index in differing] for parts in words]
+    keys = {parts[0].partition("=")[0] for parts in differing_parts if parts}
+    if len(differing) == len(keys) == 1 and all("=" in parts[0] for parts in differing_parts):
+        return [parts[0].partition("=")[2] for parts in differing_parts]
+    return [" ".join(parts) for parts in differing_parts]
 
 
 def sweep_json(sweep: SweepResult, facts: NamedValues, notes: Sequence[str] = ()) -> JsonObject:

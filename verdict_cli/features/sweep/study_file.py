@@ -87,10 +87,10 @@ def read_study(path: Path) -> Study | None:
     return study
 
 
-def pipeline_of(path: Path, named: str) -> Path:
+def pipeline_of(path: Path, name: str) -> Path:
     """The file of a pipeline that the study of this path names; a shipped one by its name."""
-    beside = file_or_named(path, studies).parent / named
-    return beside if beside.is_file() else file_or_named(Path(named), configs)
+    beside = file_or_named(path, studies).parent / name
+    return beside if beside.is_file() else file_or_named(Path(name), configs)
 
 
 def named_variants(study: Study, model: str | None) -> tuple[StudyVariant, ...]:

@@ -66,10 +66,10 @@ def trace_to_otel(
             "--trace needs OpenTelemetry, which is not installed",
             hint="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
         ) from None
-    named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get(
+    has_service_name = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
-    resource = Resource.create({} if named else {SERVICE_NAME: "verdict"})
+    resource = Resource.create({} if has_service_name else {SERVICE_NAME: "verdict"})
     tracers, loggers = TracerProvider(resource=resource), LoggerProvider(resource=resource)
     if span_exporter is not None:
         tracers.add_span_processor(BatchSpanProcessor(span_exporter))

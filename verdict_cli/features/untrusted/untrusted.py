@@ -266,10 +266,10 @@ def _environment(
         if name in _KEPT.split() or name.startswith("LC_")
     }
     hosts = {host_and_port(part) for text in allow_host for part in text.split(",")}
-    named = None if model is None or is_local(model) else Model(name=model)
-    if named is not None:
-        own_family = family(named)
-        base = base_url(named, own_family, os.environ) if own_family else ""
+    hosted_model = None if model is None or is_local(model) else Model(name=model)
+    if hosted_model is not None:
+        own_family = family(hosted_model)
+        base = base_url(hosted_model, own_family, os.environ) if own_family else ""
         if own_family is None or not base:
             raise UsageError(
                 f"--untrusted: the host of the model {model} is not known",

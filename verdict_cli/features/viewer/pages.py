@@ -75,12 +75,12 @@ def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
     waiting = next_rows(queue, annotations, view.annotator)
     mine = [row for row in queue.rows if view.annotator in annotations.get(label_key(row.id), {})]
     skipped = [row for row in mine if annotations[label_key(row.id)][view.annotator].skipped]
-    shown: QueuedRow | None
+    queue_row: QueuedRow | None
     if position is None:
-        shown = waiting[0] if waiting else None
+        queue_row = waiting[0] if waiting else None
     else:
-        shown = next((row for row in queue.rows if row.row == position), None)
-        if shown is None:
+        queue_row = next((row for row in queue.rows if row.row == position), None)
+        if queue_row is None:
             raise HTTPException(404, "this row is not in the queue")
     return {
         "annotator": view.annotator,
@@ -92,29 +92,29 @@ def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
         "labelled": len(mine) - len(skipped),
         "skipped": len(skipped),
         "before": _latest(view, queue),
-        "row": None if shown is None else _queued_row(view, shown),
+        "row": None if queue_row is None else _queued_row(view, queue_row),
         "answers": list(view.evaluation.answers),
     }
 
 
-def _queued_row(view: RunView, shown: QueuedRow) -> dict[str, Any]:
+def _queued_row(view: RunView, queue_row: QueuedRow) -> dict[str, Any]:
     names = view.judged_columns()
-    (batch,) = read_rows(view.results, [shown.row], names) if names else ({},)
+    (batch,) = read_rows(view.results, [queue_row.row], names) if names else ({},)
     source = {name.removeprefix("source."): batch[name][0] for name in names}
     talks = {
         name: messages
         for name, value in source.items()
         if (messages := as_conversation(value)) is not None
     }
-    own = view.annotations().get(label_key(shown.id), {}).get(view.annotator, HumanLabel())
+    human = view.annotations().get(label_key(queue_row.id), {}).get(view.annotator, HumanLabel())
     return {
-        "position": shown.row,
-        "id": shown.id,
+        "position": queue_row.row,
+        "id": queue_row.id,
         "source": {name: _cut(value) for name, value in source.items() if name not in talks},
         "chats": {
             name: chat_turns(messages, _cut, MOST_CELL_TEXT) for name, messages in talks.items()
         },
-        "human": {"label": own.label, "note": own.note, "at": own.at},
+        "human": {"label": human.label, "note": human.note, "at": human.at},
     }
 
 
@@ -176,8 +176,8 @@ def _store_label(registry: RunRegistry, body: _LabelBody) -> None:
             raise HTTPException(
                 409, "the run was made again, and this row is another one: load the page again"
             )
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        view.add_label(body.row, body.label, body.note, at, skipped=body.skip is True)
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        view.add_label(body.row, body.label, body.note, timestamp, skipped=body.skip is True)
     except KeyError:
         raise HTTPException(404, "no such row") from None
 
@@ -408,14 +408,14 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
         registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
     columns = view.columns()
     query = _query(request, view)
-    shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
-    total, page, rows = view.page(query, whole_number(params.get("page", "0")), shown)
+    names = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
+    total, page, rows = view.page(query, whole_number(params.get("page", "0")), names)
     view.shown_once = True
     return {
         "total": total,
         "per": PER_PAGE,
         "page": page,
-        "columns": [columns[name].as_json() for name in shown],
+        "columns": [columns[name].as_json() for name in names],
         "rows": rows,
         "sort": query.sort or "row",
         "down": query.down,

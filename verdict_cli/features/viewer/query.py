@@ -193,14 +193,14 @@ class Query(Struct, frozen=True):
         filters = []
         for text_of_filter in filters_json[:_MOST_FILTERS]:
             try:
-                column, operation, *rest = json.loads(text_of_filter)
+                column, operation, *operands = json.loads(text_of_filter)
             except (ValueError, TypeError, RecursionError):
                 raise UsageError(
                     "a filter is not a JSON list of column, operation and value"
                 ) from None
             if operation not in OPERATIONS:
                 raise UsageError(f"unknown operation of a filter; use {', '.join(OPERATIONS)}")
-            filters.append(Filter(str(column), operation, str(rest[0]) if rest else ""))
+            filters.append(Filter(str(column), operation, str(operands[0]) if operands else ""))
         for column in [*(condition.column for condition in filters), *([sort] if sort else [])]:
             if column not in columns:
                 raise UsageError(f"this run has no column {column[:100]!r}")

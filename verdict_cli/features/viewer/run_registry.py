@@ -121,8 +121,8 @@ def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
     indices = outcomes.indices(cell)
     page = whole_number(params.get("page", "0"))
     start = min(page, max(0, len(indices) - 1) // PER_PAGE) * PER_PAGE
-    shown = indices[start : start + PER_PAGE]
-    rows = _rows(outcomes, shown.tolist(), compared.positions, views)
+    page_indices = indices[start : start + PER_PAGE]
+    rows = _rows(outcomes, page_indices.tolist(), compared.positions, views)
     return {
         **content,
         "counts": outcomes.counts,
@@ -150,12 +150,12 @@ def _rows(
 
     flips = outcomes.flips(np.array(indices, dtype=np.int64))
     keys = [outcomes.pairs.key(index) for index in indices]
-    at = [[_position(key, places) for key in keys] for places in positions]
+    run_positions = [[_position(key, places) for key in keys] for places in positions]
     outputs = [
         _texts(view, places, _compared_outputs(view.stored))
-        for view, places in zip(views, at, strict=True)
+        for view, places in zip(views, run_positions, strict=True)
     ]
-    sources = _texts(views[1], at[1], views[1].prompt_columns()[:MOST_OUTPUTS])
+    sources = _texts(views[1], run_positions[1], views[1].prompt_columns()[:MOST_OUTPUTS])
     return [
         {
             "id": flip.id,
@@ -163,7 +163,7 @@ def _rows(
             "b": flip.second,
             "target": flip.target,
             "gain": flip.gain,
-            "at": [places[index] for places in at],
+            "at": [places[index] for places in run_positions],
             "outputs": [texts[index] for texts in outputs],
             "source": sources[index],
         }
@@ -192,8 +192,8 @@ def _texts(
     view: RunView, places: Sequence[int | None], columns: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The cells of the rows at these positions, in this order."""
-    known = list(dict.fromkeys(position for position in places if position is not None))
-    cells = {row["position"]: row["cells"] for row in view.cells(known, columns)}
+    row_positions = list(dict.fromkeys(position for position in places if position is not None))
+    cells = {row["position"]: row["cells"] for row in view.cells(row_positions, columns)}
     return [{} if position is None else cells[position] for position in places]
 
 
@@ -263,14 +263,14 @@ class RunSummaries:
         except OSError:
             return run_summary({})
         stamp = (stat.st_mtime_ns, stat.st_size)
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
+        entry = self._known.get(path)
+        if entry is None or entry[0] != stamp:
             report = None
             if stat.st_size <= _MOST_BYTES:
                 with suppress(OSError, ValueError):
                     report = orjson.loads(path.read_bytes())
-            known = self._known[path] = (stamp, run_summary(report))
-        return known[1]
+            entry = self._known[path] = (stamp, run_summary(report))
+        return entry[1]
 
 
 def run_summary(content: Any) -> dict[str, Any]:
@@ -310,8 +310,8 @@ def _evaluation(name: str, evaluation: _Evaluation, published: str) -> dict[str,
     """One evaluation: its metrics, the main one with its slices, and one corrected for chance."""
     figures = evaluation.figures
     metrics = [
-        {"metric": metric, **to_builtins(figure)}
-        for metric, figure in figures.items()
+        {"metric": metric, **to_builtins(value)}
+        for metric, value in figures.items()
         if metric != "confusion"
     ]
     defined = [metric for metric in metrics if metric["value"] is not None]
@@ -439,8 +439,8 @@ class LiveRun:
         if reply is not None:
             self._tokens[0] += reply.usage.prompt_tokens
             self._tokens[1] += reply.usage.completion_tokens
-            known = self._cost is not None and reply.cost_usd is not None
-            self._cost = (self._cost or 0.0) + (reply.cost_usd or 0.0) if known else None
+            has_cost = self._cost is not None and reply.cost_usd is not None
+            self._cost = (self._cost or 0.0) + (reply.cost_usd or 0.0) if has_cost else None
         self._latest.append(
             {
                 "unit": call.unit,

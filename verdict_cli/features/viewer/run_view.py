@@ -208,15 +208,15 @@ class Runs:
         directory = RunDirectory(path)
         try:
             modified = (path / "run.json").stat().st_mtime_ns
-            known = self._facts.get(path)
-            if known is None or known[0] != modified:
+            entry = self._facts.get(path)
+            if entry is None or entry[0] != modified:
                 facts = directory.facts()
                 if facts is None:
                     return None
-                known = self._facts[path] = (modified, facts)
+                entry = self._facts[path] = (modified, facts)
         except (JournalError, OSError):
             return None
-        return RunEntry(_relative_name(self.root, path), directory, known[1])
+        return RunEntry(_relative_name(self.root, path), directory, entry[1])
 
 
 DRAWN = Gold(target="human.label", weight="human.inclusion")
@@ -232,13 +232,15 @@ def label_metrics(view: RunView) -> dict[str, Any]:
     """
     _, facts, plan = load_run(view.run.directory.path)
     drawn = (view.run.directory.path / QUEUE_FILE).is_file()
-    named = [
+    names = [
         name
         for name, evaluation in plan.evaluations.items()
         if evaluation.target is not None and evaluation.items is None
     ]
-    own = {name: plan.evaluations[name] for name in named[:MOST_SCORED]}
-    given = {name: _with_gold(evaluation, drawn=drawn) for name, evaluation in own.items()}
+    evaluations = {name: plan.evaluations[name] for name in names[:MOST_SCORED]}
+    gold_evaluations = {
+        name: _with_gold(evaluation, drawn=drawn) for name, evaluation in evaluations.items()
+    }
     content: dict[str, Any] = {
         **_labelled_rows(view),
         "drawn": drawn,
@@ -246,11 +248,11 @@ def label_metrics(view: RunView) -> dict[str, Any]:
         "error": "",
     }
     try:
-        every = {**given, **label_evaluations(own)}
+        every = {**gold_evaluations, **label_evaluations(evaluations)}
         measures = measure(every, view.results, seed=facts.seed, level=plan.interval_level)
     except VerdictError as error:
         return content | {"error": str(error)}
-    content["evaluations"] = [_evaluation(name, measures) for name in given]
+    content["evaluations"] = [_evaluation(name, measures) for name in gold_evaluations]
     return content
 
 
@@ -266,26 +268,30 @@ def _with_gold(evaluation: Evaluation, *, drawn: bool) -> Evaluation:
 
 
 def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
-    given, relabelled, human = (
+    target_values, relabelled, human = (
         measures[key].values for key in (name, f"{name}_relabelled", f"{name}_human")
     )
-    metrics = [metric for metric in given if metric != "confusion" and metric in relabelled]
+    metrics = [metric for metric in target_values if metric != "confusion" and metric in relabelled]
     return {
         "name": name,
         "agreement": _agreement(measures[key].annotators for key in (f"{name}_human", name)),
         "metrics": [
             {
                 "metric": metric,
-                "given": metric_json(given[metric]),
+                "given": metric_json(target_values[metric]),
                 "relabelled": metric_json(relabelled[metric]),
                 "human": metric_json(human[metric]),
             }
             for metric in metrics
         ],
         "estimates": [
-            {"metric": metric, **metric_json(given[metric]), "reason": given[metric].reason}
+            {
+                "metric": metric,
+                **metric_json(target_values[metric]),
+                "reason": target_values[metric].reason,
+            }
             for metric in GOLD_ESTIMATES
-            if metric in given
+            if metric in target_values
         ],
     }
 
@@ -424,11 +430,11 @@ class RunView:
         if is_wrong is None:
             return None
         rows = np.arange(self.rows) if query.everything else self._positions(query).astype(np.int64)
-        at = np.flatnonzero(rows == position)
+        matches = np.flatnonzero(rows == position)
         wrong = np.flatnonzero(is_wrong[rows])
-        start = int(at[0]) if len(at) else -1
-        left = wrong[wrong > start] if by > 0 else wrong[wrong < start][::-1]
-        return int(rows[left[0]]) if len(left) else None
+        start = int(matches[0]) if len(matches) else -1
+        candidates = wrong[wrong > start] if by > 0 else wrong[wrong < start][::-1]
+        return int(rows[candidates[0]]) if len(candidates) else None
 
     def page(
         self, query: Query, page: int, columns: Sequence[str]
@@ -450,7 +456,7 @@ class RunView:
         ids = read_cells(self.results, rows, ["id"], MOST_CELL_TEXT)["id"]
         values = read_cells(self.results, rows, [name for name in columns if name in self.stored])
         labels = self.labels()[1]
-        shown = []
+        row_cells = []
         for index, (position, row_id) in enumerate(zip(positions, ids, strict=True)):
             human = labels.get(label_key(row_id), NOTHING)
             cells: dict[str, Any] = {}
@@ -462,10 +468,10 @@ class RunView:
                 else:
                     cells[name] = short_cell(human[name.removeprefix("human.")])
             label = self._own_label(row_id)["label"]
-            shown.append(
+            row_cells.append(
                 {"position": position, "id": short_cell(row_id), "cells": cells, "label": label}
             )
-        return shown
+        return row_cells
 
     def details(self, position: int) -> dict[str, Any]:
         """Everything about a row. KeyError if there is no such row."""
@@ -493,8 +499,8 @@ class RunView:
         }
 
     def _own_label(self, row_id: Any) -> dict[str, Any]:
-        own = self.annotations().get(label_key(row_id), {}).get(self.annotator, HumanLabel())
-        return {"label": own.label, "note": own.note, "at": own.at}
+        annotation = self.annotations().get(label_key(row_id), {}).get(self.annotator, HumanLabel())
+        return {"label": annotation.label, "note": annotation.note, "at": annotation.at}
 
     def _other_labels(self, row_id: Any) -> dict[str, Any]:
         row = self.annotations().get(label_key(row_id), {})
@@ -509,7 +515,7 @@ class RunView:
         position: int,
         label: Any,
         note: str | UnsetType | None,
-        at: str,
+        timestamp: str,
         *,
         skipped: bool = False,
     ) -> None:
@@ -517,17 +523,19 @@ class RunView:
         if not 0 <= position < self.rows:
             raise KeyError(position)
         row_id = self._id(position)
-        kept = self._own_label(row_id)["note"] if note is UNSET else note
-        add_label(self.labels_file, row_id, label, kept, at, self.annotator, skipped=skipped)
+        stored_note = self._own_label(row_id)["note"] if note is UNSET else note
+        add_label(
+            self.labels_file, row_id, label, stored_note, timestamp, self.annotator, skipped=skipped
+        )
 
-    def is_row(self, position: int, shown: Any) -> bool:
+    def is_row(self, position: int, page_id: Any) -> bool:
         """Whether the row at the position has this id, as a page shows it. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
         row_id = self._id(position)
-        if type(row_id) is int and isinstance(shown, int | float):
-            return float(row_id) == float(shown)  # a browser rounds ids beyond 2^53
-        return shown in (row_id, short_cell(row_id))
+        if type(row_id) is int and isinstance(page_id, int | float):
+            return float(row_id) == float(page_id)  # a browser rounds ids beyond 2^53
+        return page_id in (row_id, short_cell(row_id))
 
     def position(self, row_id: str) -> int:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""
@@ -562,8 +570,8 @@ class RunView:
     def _positions(self, query: Query) -> RowPositions:
         version, _ = self.labels()
         columns = self.columns()
-        named = {condition.column for condition in query.filters} | {query.sort}
-        human = {name for name in named if name.startswith("human.")}
+        query_columns = {condition.column for condition in query.filters} | {query.sort}
+        human = {name for name in query_columns if name.startswith("human.")}
         key = (query, tuple(self.evaluation.columns), version if human or query.words else 0)
         with self._lock:
             if key in self._queries:

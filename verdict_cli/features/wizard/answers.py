@@ -68,12 +68,12 @@ def label_words(values: Iterable[Any]) -> list[str]:
 def proposed_scale(values: Sequence[Any]) -> str:
     """The scale of these labels as `--scale` takes it: words without a known order are `categories`. Empty where no scale
     has them."""
-    seen = without_blanks(values)
-    if all(truth(value) is not None for value in seen):
-        return "boolean" if seen else ""
-    if all(map(numeric, seen)):
-        return _number_scale([float(value) for value in seen])
-    words = label_words(seen)
+    present_values = without_blanks(values)
+    if all(truth(value) is not None for value in present_values):
+        return "boolean" if present_values else ""
+    if all(map(numeric, present_values)):
+        return _number_scale([float(value) for value in present_values])
+    words = label_words(present_values)
     plain = {_plain(word): word for word in words}
     for order in _ORDERS:
         steps = order.split(" < ")

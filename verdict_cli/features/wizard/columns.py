@@ -90,21 +90,23 @@ class Column(Struct, frozen=True, dict=True):
     @cached_property
     def kind(self) -> Kind:
         """What the values are; ``label`` for numbers, truths and a few short texts that repeat."""
-        seen = self.present
-        if not seen:
+        present_values = self.present
+        if not present_values:
             return "empty"
-        if all(map(looks_like_conversation, seen)):
+        if all(map(looks_like_conversation, present_values)):
             return "conversation"
-        if all(isinstance(value, list) for value in seen):
-            entries = [entry for value in seen for entry in value]
+        if all(isinstance(value, list) for value in present_values):
+            entries = [entry for value in present_values for entry in value]
             return "texts" if all(isinstance(entry, str) for entry in entries) else "other"
         if not self.is_simple:
             return "other"
-        if all(numeric(value) or not isinstance(value, str) for value in seen):
+        if all(numeric(value) or not isinstance(value, str) for value in present_values):
             return "label"
-        distinct = {str(value) for value in seen}
+        distinct = {str(value) for value in present_values}
         is_short = all(_count_words(text) <= _FEW_WORDS for text in distinct)
-        is_repeated = 2 * len(distinct) <= len(seen) or len(seen) <= MAX_CATEGORIES
+        is_repeated = (
+            2 * len(distinct) <= len(present_values) or len(present_values) <= MAX_CATEGORIES
+        )
         is_label = is_short and is_repeated and len(distinct) <= MAX_CATEGORIES
         return "label" if is_label else "text"
 
@@ -180,9 +182,9 @@ class DatasetColumns(Struct, frozen=True):
         """The columns that a judge is proposed to read."""
         read = [column for column in self.proposable if column.is_readable]
         if not read:
-            named = [column for column in self.by_name.values() if nameable(column.name)]
+            columns = [column for column in self.by_name.values() if nameable(column.name)]
             identifier = self.identifier()
-            read = sorted(named, key=lambda column: column.name == identifier)[:1]
+            read = sorted(columns, key=lambda column: column.name == identifier)[:1]
         # A prompt needs every column that it names in every row.
         return tuple(
             column for column in read if not column.is_optional or column is main_column(read)
@@ -225,8 +227,8 @@ class DatasetColumns(Struct, frozen=True):
             if not apart.isdisjoint(column.words):
                 continue
             for place, word in enumerate(column.words):
-                others = (*column.words[:place], None, *column.words[place + 1 :])
-                groups.setdefault((column.path[:-1], others), {})[word] = column
+                gapped_words = (*column.words[:place], None, *column.words[place + 1 :])
+                groups.setdefault((column.path[:-1], gapped_words), {})[word] = column
         for group in groups.values():
             columns = _in_a_row(group)
             is_read = len(columns) == 2 and all(column in read for column in columns)
@@ -291,10 +293,12 @@ def read_columns(data: str) -> DatasetColumns:
 def _with_fields(column: Column) -> Iterator[Column]:
     """The column, and the fields of its mappings down to three levels, such as `conv.id`."""
     yield column
-    seen = [value for value in column.values if value is not None]
-    if len(column.path) > _DEPTH or not all(isinstance(value, Mapping) for value in seen):
+    present_values = [value for value in column.values if value is not None]
+    if len(column.path) > _DEPTH or not all(isinstance(value, Mapping) for value in present_values):
         return
-    for key in dict.fromkeys(key for value in seen for key in value if isinstance(key, str)):
+    for key in dict.fromkeys(
+        key for value in present_values for key in value if isinstance(key, str)
+    ):
         values = [(value or {}).get(key) for value in column.values]
         yield from _with_fields(Column((*column.path, key), values))
 
@@ -317,8 +321,8 @@ def main_column(read: Sequence[Column]) -> Column:
     """Of the columns that a judge reads the one that is judged, rather than what it answers or follows from."""
     texts = [column for column in read if _REFERENCES.isdisjoint(words_of(column.name))]
     answers = [column for column in texts if column.subject in _ANSWERS]
-    others = [column for column in texts if _CONTEXTS.isdisjoint(column.words)]
-    return (answers or others or list(read))[-1]
+    main_texts = [column for column in texts if _CONTEXTS.isdisjoint(column.words)]
+    return (answers or main_texts or list(read))[-1]
 
 
 def words_of(name: str) -> list[str]:

@@ -120,9 +120,9 @@ def init(
     else:
         config = out or FilePath("judge.yaml")
         _refuse_existing([config], force=force)
-        found = read_columns(data) if data is not None else ask_dataset()
-        dataset = found.data
-        answers = Answers(found, columns, target, scale, yes)
+        dataset_columns = read_columns(data) if data is not None else ask_dataset()
+        dataset = dataset_columns.data
+        answers = Answers(dataset_columns, columns, target, scale, yes)
         text = _first_pipeline(plain_name(config.stem), answers, question, model)
         _write({config: text}, [config], force=True)
     _check(config, dataset, try_rows=not no_try, quiet=quiet)
@@ -162,20 +162,20 @@ def _without_label(read: tuple[Column, ...], target: Column | None) -> tuple[Col
     """The columns without the one that has the label. UsageError where there is no other one."""
     if target is None:
         return read
-    others = tuple(column for column in read if not column.holds(target))
-    if not others:
+    remaining_columns = tuple(column for column in read if not column.holds(target))
+    if not remaining_columns:
         raise UsageError(
             f"{target.name!r} is both the label and all that the judge reads",
             hint="a judge that sees the label repeats it: name another column in --columns",
         )
-    if len(others) < len(read):
+    if len(remaining_columns) < len(read):
         print_message(
             f"  {target.name} is left out of what the judge reads: a judge that sees the label repeats it."
         )
-    for column in others:
+    for column in remaining_columns:
         if column.is_label_name:
             print_error(f"warning: {column.name!r} looks like a label, and the judge reads it")
-    return others
+    return remaining_columns
 
 
 def _choices(
@@ -206,15 +206,15 @@ def _choices(
 def _print_labels(columns: DatasetColumns, read: Sequence[Column]) -> None:
     """Say that nothing is compared, and which columns could be labels."""
     labels = [column for column in columns.by_name.values() if column.kind == "label"]
-    others = [column.name for column in labels if column not in read]
-    more = f"; if one of {', '.join(others[:6])} is, name it: --target" if others else ""
+    other_names = [column.name for column in labels if column not in read]
+    more = f"; if one of {', '.join(other_names[:6])} is, name it: --target" if other_names else ""
     print_message(f"No column is taken for the right answers{more}.")
 
 
-def _model(given: str | None) -> tuple[str, str | None]:
+def _model(option: str | None) -> tuple[str, str | None]:
     """The model and its server: the given one, else one that can be called right now, else the embedded baseline."""
-    if given is not None:
-        return given, None
+    if option is not None:
+        return option, None
     detected = at_hand(os.environ)
     if detected is None:
         print_message(
@@ -237,13 +237,13 @@ def _offer_decision_model() -> None:
         )
 
 
-def _write(files: dict[FilePath, str], own: Sequence[FilePath], *, force: bool) -> None:
-    """Write the files. OutputError for one that exists: of ``own`` any, of the others one that differs."""
+def _write(files: dict[FilePath, str], replaceable: Sequence[FilePath], *, force: bool) -> None:
+    """Write the files. OutputError for one that exists: of ``replaceable`` any, of the others one that differs."""
     _refuse_existing(
         [
             path
             for path, text in files.items()
-            if path in own or (path.exists() and path.read_bytes() != text.encode())
+            if path in replaceable or (path.exists() and path.read_bytes() != text.encode())
         ],
         force=force,
     )

@@ -162,8 +162,8 @@ def default_question(read: Sequence[Column], target: Column | None) -> str:
     scale = proposed_scale(target.values)
     is_general = target.words[-1:] and target.words[-1] in _GENERAL_LABELS
     if scale == "boolean":
-        asked = f"Should the {thing} be labelled {_spoken(target)!r}?"
-        return f"Is the {thing} good?" if is_general else asked
+        question = f"Should the {thing} be labelled {_spoken(target)!r}?"
+        return f"Is the {thing} good?" if is_general else question
     if is_general and scale not in ("", "categories"):
         return f"How good is the {thing}?"
     return f"What is the {_spoken(target)} of the {thing}?"
