@@ -184,7 +184,7 @@ class BatchApi:
             later = [each for each in states if not 0 < each.created < since - CLOCKS_S]
             found += later
             place = self.next_place(page, states, query.get(self.cursor)) if later else None
-            if place is None:
+            if not place:
                 return found
             query[self.cursor] = place
 
@@ -277,7 +277,7 @@ class BatchApi:
 
     def unavailable(self, why: str) -> Retryable:
         """The error of a call that may succeed later."""
-        return Retryable(f"model {self.model.name}: {why}", kind="unavailable")
+        return Retryable(f"model {self.model.name}: {why}")
 
     async def json(self, request: RequestBuilder) -> Any:
         """The JSON of the response."""

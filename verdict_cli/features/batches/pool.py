@@ -331,8 +331,10 @@ class BatchPool:
         if refusal is not None:
             raise refusal
         # Neither a late batch, which was cancelled, nor a few requests that always expire.
-        is_normal = batch.number not in self._too_late
-        is_normal = is_normal and batch.requests >= batch_settings(batch.sent_to).min
+        is_normal = (
+            batch.number not in self._too_late
+            and batch.requests >= batch_settings(batch.sent_to).min
+        )
         is_empty = not (batch.answered or batch.rejected)
         self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty and is_normal else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:

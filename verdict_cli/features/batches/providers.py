@@ -135,7 +135,7 @@ class GeminiBatches(BatchApi):
         return self.state(await self.post(url, body))
 
     def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
-        return page.get("nextPageToken") or None
+        return page.get("nextPageToken")
 
     def url_of(self, batch_id: str) -> str:
         return self.url(f"/{batch_id}")
@@ -149,7 +149,7 @@ class GeminiBatches(BatchApi):
             return ResultLine(custom_id, body=line["response"])
         error = object_at(line, "error") or object_at(line, "status")
         status = _GEMINI_STATUS.get(int(error.get("code") or 13), 500)
-        return ResultLine(custom_id, status, {"error": dict(error)})
+        return ResultLine(custom_id, status, {"error": error})
 
     def state(self, value: Any) -> BatchState:
         """A batch, or the long-running operation around it."""
@@ -203,8 +203,7 @@ class MistralBatches(BatchApi):
         return self.state(await self.post(self.url(self.path), body))
 
     def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
-        is_last = len(states) < BATCHES_A_PAGE
-        return None if is_last else (place or 0) + 1
+        return None if len(states) < BATCHES_A_PAGE else (place or 0) + 1
 
     def state(self, value: Any) -> BatchState:
         problems = value.get("errors") if value.get("status") == "FAILED" else None
