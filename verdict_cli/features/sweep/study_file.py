@@ -33,7 +33,7 @@ class StudyVariant(ConfigModel):
     model: NonEmptyText | None = None
     """The model of the pipeline, as `--model`, which replaces it."""
     set: JsonObject = Field(default_factory=dict)
-    """NamedValues by their path in the file, as `--set` takes them."""
+    """Values by their path in the file, as `--set` takes them."""
     off: Seq[NonEmptyText] = ()
     """Paths of what is left out."""
 
@@ -57,7 +57,7 @@ class Study(ConfigModel):
     variants: Seq[StudyVariant] = ()
     """The variants, the first of them the baseline; without `vary`."""
     vary: dict[str, Annotated[Seq[Any], Field(min_length=1)]] = Field(default_factory=dict)
-    """NamedValues for each path in the pipeline: every combination is a variant, the last path changing fastest."""
+    """Values for each path in the pipeline: every combination is a variant, the last path changing fastest."""
     together: bool = False
     """Whether `vary` pairs the first values of all paths, then the second ones, and so on."""
     metrics: Seq[NonEmptyText] = ()
