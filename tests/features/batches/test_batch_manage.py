@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,15 @@ def test_fetch_collects_what_has_ended(bench):
     )
     assert bench.run(4).status == "finished"
     assert bench.server.sizes == [12, 12]
+
+
+def test_results_whose_batch_a_damaged_database_lost_are_used(bench):
+    bench.run(4, batches=DETACHED)
+    run_command("fetch", bench.folder / "out")
+    with closing(sqlite3.connect(bench.folder / "out" / "run.db")) as database, database:
+        database.execute("DELETE FROM batches WHERE name GLOB 'batch-*'")
+    assert bench.run(4).status == "finished"
+    assert set(bench.server.paid.values()) == {1}
 
 
 def test_a_wave_is_exported_and_its_results_imported(bench):

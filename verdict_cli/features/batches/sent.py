@@ -113,11 +113,12 @@ class RunBatches:
         """The replies, with their models, that were paid for and whose calls were not made again."""
         for name in self.database.names_of(TABLE, "?" * 32 + "-*"):
             sent = self.find(name)
-            if sent is not None and sent.result is not None:
-                model = self.batches[sent.batch].sent_to
-                reply, _ = self._outcome(sent, model)
-                if reply is not None:
-                    yield model, reply
+            batch = self.batches.get(sent.batch) if sent else None
+            if sent is None or sent.result is None or batch is None:
+                continue  # a damaged database may have lost the batch
+            reply, _ = self._outcome(sent, batch.sent_to)
+            if reply is not None:
+                yield batch.sent_to, reply
 
     async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
