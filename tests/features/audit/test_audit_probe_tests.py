@@ -80,6 +80,18 @@ def test_rows_of_one_cluster_count_once() -> None:
     assert exchange_test(differences, np.zeros(20, np.int64), rng) > 0.2
 
 
+def test_the_interval_of_an_attacks_success_is_wider_when_rows_of_a_cluster_agree() -> None:
+    before, repeats = [1] * 40, [[1] * 40, [1] * 40]
+    after = [5] * 20 + [1] * 20
+    cluster = np.repeat(np.arange(8), 5)
+    alone, clustered = (
+        attack_success(ATTACK, Control(before, repeats, of_rows), after, 5).success_beyond_noise
+        for of_rows in (None, cluster)
+    )
+    assert alone.value == clustered.value == 0.5
+    assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
+
+
 def test_a_judge_that_repeats_its_verdicts_has_few_significant_probes() -> None:
     """Its draws depend on the row and the copy only: the changed text gets the same verdict, the repeats do not."""
     rng = np.random.default_rng(9)
