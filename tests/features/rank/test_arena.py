@@ -215,6 +215,27 @@ def test_control_of_scores_is_least_squares_on_the_length_centred_within_the_ite
     assert leaderboard.slopes["length"] == pytest.approx(fitted[4])
 
 
+def test_an_item_with_one_system_has_no_battle_and_changes_no_strength(tmp_path):
+    rows = scored(np.random.default_rng(6), items=20)
+    alone = {**rows[0], "source.task": "alone"}
+    metric = "bradley_terry"
+    boards = [
+        board(tmp_path / f"{len(some)}.parquet", some, SCORES, metrics=(metric,))
+        for some in (rows, [*rows, alone])
+    ]
+    assert values(boards[1], metric) == pytest.approx(values(boards[0], metric))
+
+
+def test_systems_that_share_no_item_have_no_battle_and_no_rank_of_their_own(tmp_path):
+    rows = [
+        {"source.system": f"s{item % 2}", "source.task": item, "output.score": 1.0}
+        for item in range(20)
+    ]
+    leaderboard = board(tmp_path / "results.parquet", rows, SCORES, metrics=("bradley_terry",))
+    assert [standing.rank for standing in leaderboard.standings] == [(1, 2), (1, 2)]
+    assert "the battles do not connect s0" in leaderboard.warnings[0]
+
+
 def test_an_interval_of_a_mean_is_the_clustered_one_at_the_simultaneous_level(
     tmp_path,
 ):

@@ -285,7 +285,8 @@ def bradley_terry(contests: Contests, group: Ints) -> Strengths:
     n = met.sum(axis=2)
     if count < 2:
         return _undefined("there is one system", n)
-    spread = np.maximum(np.sqrt((battles.control**2).mean(axis=0)), 1e-300)
+    squares = (battles.control**2).sum(axis=0) / max(len(battles.control), 1)
+    spread = np.maximum(np.sqrt(squares), 1e-300)
     if contests.controls:
         row_groups, pairs = group[battles.item], [battles.first, battles.second]
         share, weight = battles.share, np.ones(len(row_groups))
@@ -339,9 +340,12 @@ class Choices(Struct, frozen=True):
         design: csr_array = hstack([system_columns, slopes], format="csr")
         return design
 
-    def of(self, rows: RowMask) -> Choices:
-        """These choices only."""
-        return Choices(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+    def by_group(self, design: csr_array, groups: int) -> csr_array:
+        """The design with columns of their own for each group, (choices * k, groups * columns)."""
+        rows, columns = design.shape
+        row_groups = np.repeat(self.group, self.among.shape[1])
+        indices = design.indices + np.repeat(row_groups * columns, np.diff(design.indptr))
+        return csr_array((design.data, indices, design.indptr), shape=(rows, groups * columns))
 
 
 class StrengthFit(Struct, frozen=True):
@@ -377,7 +381,7 @@ def fit_strengths(
     estimate = np.zeros(width)
     least = loss(estimate)
     for _ in range(_MOST_STEPS):
-        gradients, information = _sums(choices, designs, estimate)
+        gradients, information = _sums(choices, designs, designs, estimate)
         precision = information + shrink * np.eye(width)
         step = np.linalg.pinv(precision, hermitian=True) @ (gradients - shrink * estimate)
         size = 1.0
@@ -386,31 +390,33 @@ def fit_strengths(
         estimate, least = estimate + size * step, moved
         if np.abs(step).max(initial=0) < 1e-10:
             break
-    by_group = []
-    for index in range(groups):
-        group_rows = [choice.group == index for choice in choices]
-        parts = [choice.of(rows) for choice, rows in zip(choices, group_rows, strict=True)]
-        by_group.append(_sums(parts, [choice.design(count) for choice in parts], estimate))
-    gradients, information = (np.stack(sums) for sums in zip(*by_group, strict=True))
-    return StrengthFit(
-        estimate, gradients, information, information.sum(axis=0) + shrink * np.eye(width)
-    )
+    by_group = [
+        choice.by_group(design, groups) for choice, design in zip(choices, designs, strict=True)
+    ]
+    gradients, information = _sums(choices, designs, by_group, estimate)
+    information = information.reshape(groups, width, width)
+    precision = information.sum(axis=0) + shrink * np.eye(width)
+    return StrengthFit(estimate, gradients.reshape(groups, width), information, precision)
 
 
 def _sums(
-    choices: Sequence[Choices], designs: Sequence[csr_array], point: Floats
+    choices: Sequence[Choices],
+    designs: Sequence[csr_array],
+    by_group: Sequence[csr_array],
+    point: Floats,
 ) -> tuple[Floats, Floats]:
-    """The gradient of the log-likelihood and the information of all choices."""
-    gradient, information = np.zeros(len(point)), np.zeros((len(point), len(point)))
-    for choice, design in zip(choices, designs, strict=True):
+    """The gradient of the log-likelihood and the information, a row for each column of the designs by group."""
+    rows = by_group[0].shape[1] if by_group else len(point)
+    gradient, information = np.zeros(rows), np.zeros((rows, len(point)))
+    for choice, design, columns in zip(choices, designs, by_group, strict=True):
         chances = softmax((design @ point).reshape(choice.share.shape), axis=1)
         residual = choice.weight[:, None] * (choice.share - chances)
         bend = np.eye(chances.shape[1]) * chances[:, :, None]
         bend = choice.weight[:, None, None] * (bend - chances[:, :, None] * chances[:, None, :])
         places = np.arange(len(bend) + 1)
-        blocks = bsr_array((bend, places[:-1], places))
-        gradient += design.T @ residual.ravel()
-        information += (design.T @ blocks @ design).toarray()
+        blocks = bsr_array((bend, places[:-1], places), shape=(residual.size, residual.size))
+        gradient += columns.T @ residual.ravel()
+        information += (columns.T @ blocks @ design).toarray()
     return gradient, information
 
 
