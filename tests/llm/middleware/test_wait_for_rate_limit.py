@@ -120,6 +120,13 @@ def test_a_stated_delay_beyond_max_wait_fails_at_once():
     assert endpoint.time.now < 1
 
 
+def test_a_recorded_rate_limit_fails_at_once():
+    endpoint = Endpoint(Time(), opens=300.0)
+    (error,) = judge_at(endpoint, 1, name="replay/calls.jsonl")
+    assert isinstance(error, Retryable) and not error.waited
+    assert (error.message, endpoint.refusals) == ("too many", 1)
+
+
 def test_models_of_one_endpoint_and_key_share_a_limiter_by_name():
     limiters = RateLimiters(10)
     limiter = limiters.get(request().model)
