@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from statistics import fmean, variance
+from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +207,8 @@ def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
 
 
 def _variance(values: Sequence[float]) -> float:
-    return variance(values) if len(values) > 1 else 0.0
+    mean = fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
 
 
 def _mean_score(values: Sequence[float], pooled: Pooled | None, family: int) -> StandingValue:
@@ -229,19 +230,25 @@ def _is_better(one: Sequence[float], other: Sequence[float], pooled: Pooled | No
     away = fmean(one) - fmean(other) - _ROUNDING
     if away <= 0:
         return False
-    sizes = np.array([len(one), len(other)])
-    tests = [(pooled.variance * (1 / sizes).sum(), float(pooled.freedom))]
-    if min(sizes) > 1:
-        # A few scores that happen to be equal do not show that a score never varies.
-        errors = np.array([_variance(one), _variance(other)])
-        errors = np.where(errors > 0, errors, pooled.variance) / sizes
-        if errors.any():
-            tests.append((errors.sum(), errors.sum() ** 2 / (errors**2 / (sizes - 1)).sum()))
     return all(
         away
         > _studentized_range_point(pooled.candidates, max(1, int(freedom))) * math.sqrt(error / 2)
-        for error, freedom in tests
+        for error, freedom in _errors_of_difference(one, other, pooled)
     )
+
+
+def _errors_of_difference(
+    one: Sequence[float], other: Sequence[float], pooled: Pooled
+) -> Iterator[tuple[float, float]]:
+    """The variance of a difference of means, with its degrees of freedom: Tukey's, and that of Games and Howell."""
+    yield pooled.variance * (1 / len(one) + 1 / len(other)), pooled.freedom
+    if min(len(one), len(other)) > 1:
+        # A few scores that happen to be equal do not show that a score never varies.
+        errors = [(_variance(values) or pooled.variance) / len(values) for values in (one, other)]
+        total = sum(errors)
+        if total:
+            parts = zip(errors, (one, other), strict=True)
+            yield total, total**2 / sum(error**2 / (len(values) - 1) for error, values in parts)
 
 
 @cache
