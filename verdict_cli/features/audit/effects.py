@@ -100,8 +100,8 @@ def exchange_test(
     if cluster is not None:
         unit = np.unique(cluster[finite_rows], return_inverse=True)[1]
     finite = np.isfinite(rows)
-    known_first = np.argsort(~finite, axis=1, kind="stable")
-    ordered = np.take_along_axis(rows, known_first, 1)
+    finite_first = np.argsort(~finite, axis=1, kind="stable")
+    ordered = np.take_along_axis(rows, finite_first, 1)
     counts, row_index = finite.sum(axis=1), np.arange(len(rows))
     size = (lambda sums: sums) if larger else np.abs
     observed_size = float(size(rows[:, 0].sum()))

@@ -248,7 +248,7 @@ def upper(wrong: int, rows: int, level: float) -> float:
 
 
 def fit_threshold(job: FitJob) -> Calibrated:
-    """The lowest bound that keeps the agreement that is options. UsageError where none does."""
+    """The lowest bound that shows the agreement of `--agreement`. UsageError where none does."""
     options = job.options
     assert options.agreement is not None
     node = job.nodes[0]
@@ -641,8 +641,9 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     p, targets, rows = read_labelled_run(job)
     values = values_of(job.scale)
     target = numbers_of(targets)
-    numbers = [job.scale.number(value) for value in values]
-    start = np.array([float(target.mean()) if number is None else number for number in numbers])
+    scale_numbers = [job.scale.number(value) for value in values]
+    mean = float(target.mean())
+    start = np.array([mean if number is None else number for number in scale_numbers])
     metrics = _held_out_sums(
         job, lambda x, y: score_weights(x, y, start), p, target, p @ start, rows
     )

@@ -75,7 +75,7 @@ def rows_for_mean(spread: float, half_width: float, level: float) -> int:
 
 
 def rows_scaled(rows: int, width: float, half_width: float) -> int:
-    """The rows for the half-width, of a metric whose interval over `rows` rows had the half-width `found`."""
+    """The rows for the half-width, of a metric whose interval over `rows` rows had the half-width `width`."""
     return max(2, math.ceil(rows * (width / half_width) ** 2 - 1e-9))
 
 

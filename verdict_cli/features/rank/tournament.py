@@ -313,14 +313,7 @@ def group_contests(count: int, size: int, rounds: int, seed: int) -> list[Contes
         order = draw.sample(range(count), count)
         for start in range(0, count, size):
             group = order[start : start + size]
-            earlier_entries = order[:start]
-            contests.append(
-                tuple(
-                    group + draw.sample(earlier_entries, size - len(group))
-                    if len(group) < size
-                    else group
-                )
-            )
+            contests.append((*group, *draw.sample(order[:start], size - len(group))))
     return contests
 
 

@@ -235,7 +235,6 @@ def compare_variants(
     DataError if rows cannot be paired or measured, UsageError if the first variant has no such metric.
     """
     first = next(iter(runs.values()))
-    first, *_ = runs.values()
     (evaluation, metric), *more_metrics = [
         (name, metric or main_metric(first, name, seed)) for name, metric in metrics
     ]
