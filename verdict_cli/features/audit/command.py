@@ -214,16 +214,16 @@ def _planned(
 
     plans, skipped = [(UNCHANGED, plan)], {}
     for probe in probes:
-        settings = [*(options.settings or ()), *probe.settings]
         reason = "" if replay is None else replay_obstacle(probe, replay.units(), plan)
-        try:
-            if not reason:
-                built = (
-                    replace(options, settings=settings).built(config) if probe.settings else None
-                )
-                plans.append((probe, plan if built is None else built.plan))
-        except SpecError as error:
-            reason = f"the pipeline does not allow it: {error.problems[0].message}"
+        probe_plan = plan
+        if probe.settings and not reason:
+            settings = [*(options.settings or ()), *probe.settings]
+            try:
+                probe_plan = replace(options, settings=settings).built(config).plan
+            except SpecError as error:
+                reason = f"the pipeline does not allow it: {error.problems[0].message}"
         if reason:
             skipped[probe.name] = reason
+        else:
+            plans.append((probe, probe_plan))
     return plans, skipped

@@ -36,9 +36,9 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         if effect.cause not in ("repeated", "attack", "extraction", DEGRADE)
     ]
     sensitive = sorted(filter(_matters, tested), key=_size, reverse=True)
-    minor_effects = [effect for effect in tested if effect.n and not _matters(effect)]
-    insignificant_effects = [_what(effect) for effect in minor_effects if _has_test(effect)]
-    without = [_what(effect) for effect in minor_effects if not _has_test(effect)]
+    other_effects = [effect for effect in tested if effect.n and not _matters(effect)]
+    insignificant = [_what(effect) for effect in other_effects if _has_test(effect)]
+    undecided = [_what(effect) for effect in other_effects if not _has_test(effect)]
     parts = [
         *_injection(effects),
         *map(_sensitivity, sensitive),
@@ -46,16 +46,11 @@ def audit_conclusion(effects: Sequence[Effect]) -> str:
         *_planted_errors(effects),
         *_extraction(effects),
     ]
-    parts += (
-        [
-            f"no significant effect of {listed_names(insignificant_effects, len(insignificant_effects))}"
-        ]
-        if insignificant_effects
-        else []
-    )
-    parts += (
-        [f"not decided without repeats: {listed_names(without, len(without))}"] if without else []
-    )
+    if insignificant:
+        names = listed_names(insignificant, len(insignificant))
+        parts.append(f"no significant effect of {names}")
+    if undecided:
+        parts.append(f"not decided without repeats: {listed_names(undecided, len(undecided))}")
     return "; ".join(parts)
 
 
