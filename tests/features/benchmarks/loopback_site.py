@@ -65,11 +65,13 @@ def whole(body: bytes, **headers: str) -> Answer:
     return lambda handler: send(handler, 200, body, **headers)
 
 
-def unsaid(body: bytes) -> Answer:
+def unsaid(body: bytes, **headers: str) -> Answer:
     """All of it, without its length."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(200)
+        for name, text in headers.items():
+            handler.send_header(name.replace("_", "-"), text)
         handler.end_headers()
         handler.wfile.write(body)
         handler.close_connection = True

@@ -69,6 +69,18 @@ def test_a_file_that_always_breaks_off_is_never_in_place(site, tmp_path):
     assert len(site.requests) == ATTEMPTS
 
 
+def test_a_chunked_file_that_breaks_off_is_never_in_place(site, tmp_path):
+    site.answers = [unsaid(b"5\r\nhello\r\n", Transfer_Encoding="chunked")]
+    assert "0 bytes received" in failure(site, tmp_path, sha256="")
+    assert len(site.requests) == ATTEMPTS
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_chunked_file_that_ends_is_in_place(site, tmp_path):
+    site.answers = [unsaid(b"5\r\nhello\r\n0\r\n\r\n", Transfer_Encoding="chunked")]
+    assert fetch(site, tmp_path, sha256="").read_bytes() == b"hello"
+
+
 def test_a_short_file_of_unstated_length_is_detected_by_its_size(site, tmp_path):
     site.answers = [unsaid(BODY[:-1])]
     assert f"{len(BODY) - 1:,} bytes, not {len(BODY):,}" in failure(

@@ -140,16 +140,17 @@ def _attempt(target: DownloadTarget, show: Show) -> None:
                 _check_size(target, received)
                 file.write(chunk)
                 show(received, total)
-    if total is not None and received < total:
-        raise _InterruptedError(f"{received:,} of {total:,} bytes received")
+    if chunk is None or (total is not None and received < total):
+        of_total = "" if total is None else f" of {total:,}"
+        raise _InterruptedError(f"{received:,}{of_total} bytes received")
 
 
-def _next_chunk(response: HTTPResponse) -> bytes:
-    """The next bytes; none where the server ends the response, or breaks it off."""
+def _next_chunk(response: HTTPResponse) -> bytes | None:
+    """The next bytes; empty where the server ends the response, None where it breaks it off."""
     try:
         return response.read(_CHUNK)
     except (OSError, HTTPException):
-        return b""
+        return None
 
 
 def _plain_opener() -> OpenerDirector:
