@@ -117,6 +117,16 @@ def test_a_redirect_is_followed(site, tmp_path):
     assert site.requests[1]["path"] == "/elsewhere"
 
 
+def test_an_address_with_other_characters_is_sent_encoded(site, tmp_path):
+    moved = "/a b/é%20.txt".encode().decode("latin-1")  # as the server's bytes are read
+    site.answers = [refused(302, Location=moved), whole(BODY)]
+    download(DownloadTarget(f"{site.url}/a b/é%20.txt?q=ü", tmp_path / "x"), pause=Clock())
+    assert [request["path"] for request in site.requests] == [
+        "/a%20b/%C3%A9%20.txt?q=%C3%BC",
+        "/a%20b/%C3%A9%20.txt",
+    ]
+
+
 def test_a_circle_of_redirects_ends(site, tmp_path):
     site.answers = [refused(302, Location="/data.txt")]
     assert "redirected in a circle" in failure(site, tmp_path)
@@ -147,7 +157,7 @@ def test_a_redirect_from_https_to_http_is_refused(tmp_path, location):
         _redirected(target, target.url, location)
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://["])
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://[", "http://x:y/"])
 def test_an_address_that_is_not_http_is_refused(tmp_path, address):
     with pytest.raises(FetchError, match="give an http address"):
         download(DownloadTarget(address, tmp_path / "x"), pause=Clock())

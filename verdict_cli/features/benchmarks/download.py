@@ -16,9 +16,10 @@ from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from random import Random
+from string import punctuation
 from time import sleep
 from typing import Any, Literal
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 import orjson
@@ -183,22 +184,25 @@ def _open(target: DownloadTarget) -> HTTPResponse:
 
 
 def _http_address(url: str, subject: str, base: str = "") -> str:
-    """The address. Raises FetchError for one that is not valid, or not of HTTP."""
+    """The address as it is sent. Raises FetchError for one that is not valid, or not of HTTP."""
     try:
-        address = urljoin(base, url)
-        is_http = urlsplit(address).scheme in ("http", "https")
+        address = urlsplit(urljoin(base, url))
+        # A port that is no number is a ValueError.
+        is_http = address.scheme in ("http", "https") and address.port != 0
     except ValueError as error:
         message = f"{subject} is not a valid address: {error}"
         raise FetchError(message, hint="give an http address") from None
     if not is_http:
         raise FetchError(f"{subject} is not an http address", hint="give an http address")
-    return address
+    path, query = (quote(part, safe=punctuation) for part in (address.path, address.query))
+    return address._replace(path=path, query=query).geturl()
 
 
 def _redirected(target: DownloadTarget, url: str, location: str) -> str:
     """The address that a redirect leads to. Raises FetchError for one that may not be followed."""
     subject = f"{target.url} is redirected to {location}, which"
-    following = _http_address(location, subject, base=url)
+    # The bytes of a header are read as Latin-1.
+    following = _http_address(quote(location, punctuation, "latin-1"), subject, base=url)
     if following.startswith("http:") and url.startswith("https:"):
         raise FetchError(f"{subject} is not encrypted", hint="it was not fetched")
     return following
