@@ -153,6 +153,27 @@ def test_rows_are_read_by_the_types_of_their_columns(plan):
         )
 
 
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({"n": "3", "ok": True}, "n: '3' is not of type int"),
+        ({"n": 3, "ok": "yes"}, "ok: 'yes' is not of type bool"),
+    ],
+)
+def test_a_text_within_a_record_is_not_converted(plan, extra, reason):
+    built = plan(
+        """
+        dataset: {schema: {extra: "{n: int, ok: bool}"}}
+        pipeline: [{unit: JudgeUnit, prompt: "Judge {source.extra.n}"}]
+        """
+    )
+    assert built.plan.row_types is not None
+    convert = row_converter(built.plan.row_types)
+    with pytest.raises(ValueError, match=reason):
+        convert({"extra": extra})
+    assert convert({"extra": '{"n": 3, "ok": true}'}) == {"extra": {"n": 3, "ok": True}}
+
+
 def test_python_annotations_are_the_same_types_as_those_of_a_file():
     class Split(Unit):
         _prompt = "Split {source.text}"

@@ -80,9 +80,15 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     if isinstance(kind, ListType) and isinstance(value, list | tuple):
         return [_converted(entry, kind.item, folder, fence) for entry in value]
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
+        # Numbers and truths within a record are JSON's own: a text in their place breaks the schema.
+        nested = {
+            name: inner
+            for name, inner in kind.fields.items()
+            if isinstance(without_null(inner), ImageType | RecordType | ListType)
+        }
         return dict(value) | {
             name: _converted(value[name], inner, folder, fence)
-            for name, inner in kind.fields.items()
+            for name, inner in nested.items()
             if name in value
         }
     if not isinstance(value, str):
