@@ -81,19 +81,21 @@ def _lookup(name: str) -> dict[str, Any]:
     parts, metrics = entries(), METRICS.shipped()
     by_lower = {term.lower(): term for term in (*parts, *metrics)}
     exact = name if name in parts or name in metrics else by_lower.get(name.lower(), name)
-    part = parts.get(exact) or plugin_entry(name)
-    metric = METRICS[exact] if exact in metrics else find_metric(name)
-    if metric is not None and part is None:
-        return {"name": exact, "group": "metric", "text": metric.meaning}
+    part = parts.get(exact)
+    metric = METRICS[exact] if exact in metrics else None
+    if part is None and metric is None:  # only then, because it searches the installed packages
+        part, metric = plugin_entry(name), find_metric(name)
     if part is not None:
         return _part(part)
+    if metric is not None:
+        return {"name": exact, "group": "metric", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
-    keys = [(part, key_of) for part in holders for key_of in part.keys]
-    matches = [(part, key_of) for part, key_of in keys if key_of.name == key]
+    keys = [(part, part_key) for part in holders for part_key in part.keys]
+    matches = [(part, part_key) for part, part_key in keys if part_key.name == key]
     if matches:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
-    names = {key_of.name for _, key_of in keys}
+    names = {part_key.name for _, part_key in keys}
     wanted = key
     if not dot or not holders:
         names |= {*parts, *metrics}
