@@ -75,18 +75,17 @@ def tell_cost(sessions: Sequence[Session], *, yes: bool, quiet: bool) -> bool:
     rows = max(count for _, count, _ in runs)
     subject = f"{len(runs)} runs of {rows:,} rows" if len(runs) > 1 else f"{rows:,} rows"
     subject += f", estimated from {SAMPLE} of them" if rows > SAMPLE else ""
-    options, _, lines = runs[0]
-    hook_estimates = [hooks.estimate(options.plan, lines) for hooks in options.hooks.values()]
-    phrases = [
-        hook_estimate.phrase
-        for hook_estimate in hook_estimates
-        if hook_estimate is not None and len(runs) == 1
-    ]
+    phrase = None
+    if len(runs) == 1:
+        options, _, lines = runs[0]
+        hook_estimates = [hooks.estimate(options.plan, lines) for hooks in options.hooks.values()]
+        phrases = [estimate.phrase for estimate in hook_estimates if estimate is not None]
+        phrase = next(filter(None, phrases), None)
     ask_to_spend(
         subject,
         [lines for _, _, lines in runs],
         [options.plan for options, _, _ in runs],
-        phrase=next(filter(None, phrases), None),
+        phrase=phrase,
         yes=yes,
         quiet=quiet,
     )
