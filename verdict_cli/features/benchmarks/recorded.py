@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -692,16 +692,16 @@ def select_cases(name: str, recordings: Path) -> Selection:
         raise UsageError(
             f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"])
         )
-    available = set(_available(recordings))
-    if not available.intersection(sets):
+    folders = {set_name: recordings / FOLDERS.get(set_name, set_name) for set_name in sets}
+    available = {set_name for set_name, folder in folders.items() if folder.is_dir()}
+    if not available:
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
-            hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets)}",
+            hint=f"give the folder that has {', '.join(folder.name for folder in folders.values())}",
         )
     selection = Selection([], [])
-    for set_name in sets:
-        path = str(recordings / FOLDERS.get(set_name, set_name))
-        missing = Problem("file-not-found", "this set is missing", REMAKE, path)
+    for set_name, folder in folders.items():
+        missing = Problem("file-not-found", "this set is missing", REMAKE, str(folder))
         try:
             if set_name in available:
                 selection.cases.extend([*SETS[set_name](recordings)])
@@ -720,9 +720,3 @@ def select_cases(name: str, recordings: Path) -> Selection:
             hint=nearest_spelling(name, [case.name for case in selection.cases]),
         )
     return Selection(selected, selection.skipped)
-
-
-def _available(recordings: Path) -> Sequence[str]:
-    return [
-        set_name for set_name in SETS if (recordings / FOLDERS.get(set_name, set_name)).is_dir()
-    ]
