@@ -267,7 +267,7 @@ class DatasetColumns(Struct, frozen=True):
             hint = "name the column with the right answers"
             raise UsageError(f"the column {name!r} is empty", hint=hint)
         if not column.is_simple:
-            inner = [other for other in self.by_name.values() if _is_within(other, column)]
+            inner = [other for other in self.by_name.values() if column.holds(other)]
             fields = [other.name for other in inner if other.kind == "label"]
             hint = f"name one of its fields: {', '.join(fields[:6])}" if fields else ""
             message = f"{name!r} has lists or mappings, a label is one word or number"
@@ -301,10 +301,6 @@ def _with_fields(column: Column) -> Iterator[Column]:
     ):
         values = [(value or {}).get(key) for value in column.values]
         yield from _with_fields(Column((*column.path, key), values))
-
-
-def _is_within(inner: Column, column: Column) -> bool:
-    return column.holds(inner) and inner is not column
 
 
 def _in_a_row(columns: Mapping[str, Column]) -> list[Column]:

@@ -138,7 +138,7 @@ def _first_pipeline(name: str, answers: Answers, question: str | None, model: st
     scale, choices = BOOLEAN, None
     if compared:
         question = question or "Which option is best?"
-        choices = _choices(columns, compared, target)
+        choices = _choices(compared, target)
         target = target if choices else None
     else:
         question = question or default_question(read, target)
@@ -178,9 +178,7 @@ def _without_label(read: tuple[Column, ...], target: Column | None) -> tuple[Col
     return remaining_columns
 
 
-def _choices(
-    columns: DatasetColumns, compared: Sequence[Path], target: Column | None
-) -> dict[str, str] | None:
+def _choices(compared: Sequence[Path], target: Column | None) -> dict[str, str] | None:
     """Label -> the letter of the text that it names. A warning where the labels do not say that."""
     names = [".".join(map(str, path)) for path in compared]
     letters = [f"{name} is {letter}" for name, letter in zip(names, "ABCDEFGHI", strict=False)]
