@@ -116,10 +116,10 @@ def _refuse_other_uses(
     for index, used in enumerate(uses):
         if index == pool.index or index in inside or not used & inside:
             continue
-        asks = _node(nodes, min(used & inside)).id
+        unsure = _node(nodes, min(used & inside)).id
         user = nodes[index]
         raise _CannotStopError(
-            f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
+            f"{user.id if user else 'a later unit'} uses {unsure}, which is not always asked",
             f"use what {pool.id} gives",
         )
 

@@ -139,8 +139,8 @@ def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
             groups[member] = node.groups[depth]
     children: list[list[int]] = [[] for _ in plan.nodes]
     waiting = {}
-    for member, outputs in members.items():
-        before = {stand_in(index) for index in outputs} - {member, None}
+    for member, waits in members.items():
+        before = {stand_in(index) for index in waits} - {member, None}
         for parent in before:
             assert parent is not None
             children[parent].append(member)
@@ -202,17 +202,17 @@ def spread_outputs(
     parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()
 ) -> list[Given]:
     """The outputs in order."""
-    assignments: list[Given] = []
+    sequence: list[Given] = []
     for part in parts:
         if isinstance(part, int):
-            assignments.append(Given(part, within, outputs(part)))
+            sequence.append(Given(part, within, outputs(part)))
             continue
         units, inside = part
         lists = {unit: outputs(unit) for unit in units}
         if inside == units:  # nothing deeper, as nearly always
             at_all = [(unit, entries) for unit, entries in lists.items() if entries is not None]
             count = max((len(entries) for _, entries in at_all), default=0)
-            assignments += [
+            sequence += [
                 Given(unit, (*within, entry), entries[entry])
                 for entry in range(count)
                 for unit, entries in at_all
@@ -224,8 +224,8 @@ def spread_outputs(
             entry_outputs = {
                 unit: None if entries is None else entries[entry] for unit, entries in lists.items()
             }
-            assignments += spread_outputs(inside, entry_outputs.__getitem__, (*within, entry))
-    return assignments
+            sequence += spread_outputs(inside, entry_outputs.__getitem__, (*within, entry))
+    return sequence
 
 
 def listed(output: RecordType, depth: int) -> RecordType:
