@@ -119,8 +119,10 @@ class RowSteps:
             _check_per_call(step, nodes[group.head])
         if groups:
             nodes = tuple(_finished(node, nodes, steps) for node in nodes)
-        entry_paths = [_shown_in_entries(number, groups, nodes) for number in range(len(groups))]
-        return nodes, tuple(map(_with_shown_paths, groups, entry_paths)), conditions
+        groups = tuple(
+            _with_shown_paths(number, group, nodes) for number, group in enumerate(groups)
+        )
+        return nodes, groups, conditions
 
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
@@ -190,22 +192,15 @@ def _finished(node: Node, nodes: Sequence[Node], steps: Sequence[RowStep]) -> No
     )
 
 
-def _shown_in_entries(
-    number: int, groups: Sequence[EachGroup], nodes: Sequence[Node]
-) -> set[ExpressionPath]:
-    """The paths into an entry that the prompt of a unit that runs for every entry shows."""
-    group = groups[number]
-    entry_paths = set()
+def _with_shown_paths(number: int, group: EachGroup, nodes: Sequence[Node]) -> EachGroup:
+    """The `each` with the paths into an entry that the prompt of a unit that runs for every entry shows."""
+    paths: set[ExpressionPath] = set()
     for node in nodes:
         is_certain = node.groups[-1:] == (number,) and not node.checked and not group.checked
         if is_certain and isinstance(node.work, LLMNode):
             prompt = node.work.prompt
             slots = prompt.slots if isinstance(prompt, PlaceholderPrompt) else ()
-            entry_paths |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
-    return entry_paths
-
-
-def _with_shown_paths(group: EachGroup, paths: set[ExpressionPath]) -> EachGroup:
+            paths |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
     return replace(group, shown=tuple(sorted(paths, key=str)))
 
 
@@ -307,7 +302,7 @@ class _Build:
             self.used |= check_evaluations(
                 self.names, nodes, output_nodes, self._use_column, row_steps.entries
             )
-        stops = [compile_early_stopping(it, compiled, self.uses) for it in expanded.stopping]
+        stops = [compile_early_stopping(layer, compiled, self.uses) for layer in expanded.stopping]
         early = tuple(stop for stop in stops if stop is not None)
         tables = load_published(self.names)
         self._raise()  # from here on every unit has a node

@@ -134,12 +134,10 @@ def _read_calibration(key: CalibrationFile, kind: type[Compiled], place: Place) 
     try:
         calibration = kind.model_validate(document.data)
     except ValidationError as error:
-        expected, own_kind = (
-            get_args(kind.model_fields["kind"].annotation),
-            document.data.get("kind"),
-        )
-        if isinstance(own_kind, str) and own_kind not in expected:
-            message = f"{key.file!r} is a calibration of the kind {own_kind!r}, here it must be {expected[0]!r}"
+        expected = get_args(kind.model_fields["kind"].annotation)
+        name = document.data.get("kind")
+        if isinstance(name, str) and name not in expected:
+            message = f"{key.file!r} is a calibration of the kind {name!r}, here it must be {expected[0]!r}"
             place.problem("wrong-calibration", message, "`verdict calibrate --fit` says which kind")
             return None
         for problem in explain_error(error, kind, document).values():
