@@ -283,6 +283,21 @@ def test_a_report_gives_one_line_even_one_that_verdict_did_not_write(report, con
     assert run_summary(report)["conclusion"] == conclusion
 
 
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"confusion": {"value": 0.5}},
+        {"confusion": {"value": {}}},
+        {"confusion": {"value": {"counts": 3}}},
+        {"confusion": {"value": {"counts": [[1], [2]]}}},
+        {"accuracy": {"value": {}}},
+    ],
+)
+def test_a_matrix_or_accuracy_of_another_form_gives_an_empty_summary(figures):
+    report = {"evaluations": {"e": {"figures": {"accuracy": metric(0.9), **figures}}}}
+    assert run_summary(report) == run_summary({})
+
+
 def test_slices_are_listed_worst_first_for_either_direction():
     groups = {
         "source.type": {

@@ -286,13 +286,13 @@ def run_summary(content: Any) -> dict[str, Any]:
             for name, evaluation in report.evaluations.items()
             if evaluation.ranked_by
         ]
-    except (LookupError, ValueError):
+        evaluations = [
+            _evaluation(name, evaluation, report.published.get(name, _Published()).metric)
+            for name, evaluation in report.evaluations.items()
+            if evaluation.figures
+        ]
+    except (LookupError, TypeError, ValueError):
         return run_summary({})
-    evaluations = [
-        _evaluation(name, evaluation, report.published.get(name, _Published()).metric)
-        for name, evaluation in report.evaluations.items()
-        if evaluation.figures
-    ]
     measured = next((each for each in evaluations if each["main"]), None)
     return {
         "main": _of_leaderboards(boards) if measured is None else measured["main"],
