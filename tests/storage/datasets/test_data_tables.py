@@ -170,6 +170,18 @@ def test_long_texts_are_not_in_memory_until_the_row_group_is_full(tmp_path, monk
     assert read(path) == rows
 
 
+def test_long_texts_after_a_short_one_are_not_in_memory_until_the_row_group_is_full(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("verdict_cli.storage.tables.writer._GROUP_BYTES", 50_000)
+    texts = ["", "y" * 1000] * 100
+    with ParquetTable(tmp_path / "t.parquet") as table:
+        for _ in range(4):
+            table.add({"x": texts})
+    assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == 4
+    assert read(tmp_path / "t.parquet") == [{"x": text} for text in texts * 4]
+
+
 def test_an_exception_leaves_no_file(tmp_path):
     with pytest.raises(KeyError), ParquetTable(tmp_path / "t.parquet", row_group=1) as table:
         table.write({"x": 1})
