@@ -170,7 +170,7 @@ class ParquetTable:
         import pyarrow as pa
 
         self._writer.write_table(
-            pa.Table.from_arrays(arrays, schema=self._schema()), row_group_size=len(arrays[0])
+            pa.Table.from_arrays(arrays, schema=self._written), row_group_size=len(arrays[0])
         )
 
     def _write_again(self) -> None:
@@ -183,7 +183,7 @@ class ParquetTable:
         with pq.ParquetFile(self._narrow, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 (batch,) = file.read_row_group(group).combine_chunks().to_batches()
-                self._write_group(widened(batch, self._schema()))
+                self._write_group(widened(batch, self._written))
         self._narrow.unlink()
 
     @contextmanager
