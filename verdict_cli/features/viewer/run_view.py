@@ -97,13 +97,13 @@ class StudyEntry(Struct, frozen=True):
 
 def find_studies(root: Path) -> list[StudyEntry]:
     """Every study below the directory, by name, never through links."""
-    studies = [
+    studies = (
         StudyEntry(kind, _relative_name(root, folder), folder / f"{kind}.html")
         for folder, files in _folders(root)
         for kind in KINDS
-        if f"{kind}.html" in files
-    ]
-    return [study for study in studies if not study.page.is_symlink()][:MOST_RUNS]
+        if f"{kind}.html" in files and not (folder / f"{kind}.html").is_symlink()
+    )
+    return list(islice(studies, MOST_RUNS))
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
