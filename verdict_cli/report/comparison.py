@@ -680,10 +680,10 @@ def _repeat_key(run: RunResult) -> tuple[str, ...]:
 
 
 def _compared_runs(runs: Sequence[RunResult], names: Sequence[str]) -> list[ComparedRun]:
-    labels = names or [str(run.directory.path) for run in runs]
+    run_names = names or [str(run.directory.path) for run in runs]
     return [
         ComparedRun(name, run.facts, latency(run.directory.calls))
-        for name, run in zip(labels, runs, strict=True)
+        for name, run in zip(run_names, runs, strict=True)
     ]
 
 

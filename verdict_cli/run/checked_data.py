@@ -72,8 +72,8 @@ def checked_earlier(
     if any(node.code for node in plan.nodes):
         return None
     pipeline = _digest(plan)
-    facts = [checked for checked in _found(out, plan) if checked.pipeline == pipeline]
-    if not facts:
+    candidates = [checked for checked in _found(out, plan) if checked.pipeline == pipeline]
+    if not candidates:
         return None
     selection = Selection(limit, sample, seed)
     stamps = file_stamps(dataset)
@@ -81,7 +81,7 @@ def checked_earlier(
         fingerprint = dataset_fingerprint(dataset, selection)
     except DataError:  # the check reports it
         return None
-    for checked in facts:
+    for checked in candidates:
         if checked.fingerprint == fingerprint:
             selection = Selection(limit, sample, seed, checked.kept, checked.id)
             return DatasetFacts(

@@ -106,7 +106,7 @@ def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
     return names
 
 
-class _Entry(NamedTuple):
+class _EntryRun(NamedTuple):
     """An entry that was run: its result, and the units that were skipped and that abstained."""
 
     result: Result
@@ -124,9 +124,9 @@ async def fan_out(runner: RowRunner, head: int) -> None:
         runner.failures[head] = entry_failure(runner.row, node, error.failure, str(error))
         return
 
-    async def run_entry(index: int) -> _Entry:
+    async def run_entry(index: int) -> _EntryRun:
         inner = runner.inside(rows[index], runner.plan.inner_levels[number])
-        return _Entry(await inner.run(), inner.skipped, inner.abstained)
+        return _EntryRun(await inner.run(), inner.skipped, inner.abstained)
 
     # All questions of a row wait for one another, in one request to a decision model.
     slots = EntrySlots(len(rows)) if _asks_decisions(node) else runner.context.slots
@@ -158,7 +158,7 @@ def _asks_decisions(node: Node) -> bool:
     return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
-def _show_lists(runner: RowRunner, group: EachGroup, entries: Sequence[_Entry]) -> None:
+def _show_lists(runner: RowRunner, group: EachGroup, entries: Sequence[_EntryRun]) -> None:
     """Have later units see the units inside, and each of their fields, as lists without what was skipped."""
     depth = 0 if runner.row.entry is None else 1 + runner.row.entry.item.count(".")
     for index in group.nodes:

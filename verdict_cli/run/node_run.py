@@ -129,12 +129,12 @@ async def _each(
 
     All are waited for, since they are paid for. Then an error that stops the run is raised, else the first failure.
     """
-    own_calls: list[list[Call]] = [[] for _ in arrangements]
+    call_lists: list[list[Call]] = [[] for _ in arrangements]
     outcomes = await asyncio.gather(
-        *(response(index, unit_calls) for index, unit_calls in enumerate(own_calls)),
+        *(response(index, call_list) for index, call_list in enumerate(call_lists)),
         return_exceptions=True,
     )
-    calls += [call for unit_calls in own_calls for call in unit_calls]
+    calls += [call for call_list in call_lists for call in call_list]
     errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if errors:
         raise next((error for error in errors if not fails_row(error)), errors[0])

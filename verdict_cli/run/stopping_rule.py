@@ -75,10 +75,14 @@ def vote(counts: tuple[int, ...], values: int | None, left: int) -> float:
     return won / math.comb(sum(counts) + kinds + left - 1, left)
 
 
-def _spread(ways: list[int], counts: list[int]) -> list[int]:
-    """In how many ways this many votes can fall when one more value takes its part; ``own`` is [] where it must not."""
+def _spread(ways: list[int], value_ways: list[int]) -> list[int]:
+    """In how many ways this many votes can fall when one more value takes its part; ``value_ways`` are
+    those for each number of its votes, [] where it must have none."""
     return [
-        sum(counts[taken] * ways[total - taken] for taken in range(min(total, len(counts) - 1) + 1))
+        sum(
+            value_ways[taken] * ways[total - taken]
+            for taken in range(min(total, len(value_ways) - 1) + 1)
+        )
         for total in range(len(ways))
     ]
 

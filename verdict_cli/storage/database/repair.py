@@ -66,20 +66,20 @@ def repair(path: Path) -> Repair:
     A row is copied where all of its calls are, a call where all of its texts are.
     """
     part = path.with_name(f"{path.name}.part")
-    copy = _free_name(path)
+    damaged = _free_name(path)
     with output_errors(path):
         part.unlink(missing_ok=True)
         part.touch(mode=0o600)
         with closing(connect(part, "rw")) as new:
             create(new)
             counts = _copy(path, new)
-        path.replace(copy)
+        path.replace(damaged)
         for ending in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
-                path.with_name(path.name + ending).replace(copy.with_name(copy.name + ending))
+                path.with_name(path.name + ending).replace(damaged.with_name(damaged.name + ending))
         part.replace(path)
         sync_directory(path.parent)
-    return Repair(counts["calls"], counts["rows"], copy)
+    return Repair(counts["calls"], counts["rows"], damaged)
 
 
 def _free_name(path: Path) -> Path:

@@ -395,7 +395,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def _times(column: Any, sparse: bool) -> list[Any]:
+def _times(column: Any, _: bool) -> list[Any]:
     """Dates and times as ISO text, durations as seconds."""
     import numpy as np
     import pyarrow as pa
