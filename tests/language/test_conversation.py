@@ -212,6 +212,10 @@ def test_parts_that_are_not_text_are_named_and_never_printed():
             r"\[0\]: the tool call {} has no name",
         ),
         (
+            [{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": ""}}]}],
+            r"\[0\]: the tool call .* has no name",
+        ),
+        (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": None}}]}],
             "has no address",
         ),
@@ -220,6 +224,16 @@ def test_parts_that_are_not_text_are_named_and_never_printed():
 def test_what_is_no_conversation_is_an_error_that_names_the_message(messages, error):
     with pytest.raises(ConversationError, match=error):
         read_conversation(messages)
+
+
+def test_an_empty_id_is_none_and_hides_no_other():
+    call = {"type": "function_call", "name": "add", "arguments": "", "call_id": "", "id": "c1"}
+    result = {"type": "function_call_output", "output": "3", "call_id": ""}
+    made, answered = read_conversation([call, result])
+    assert made["tool_calls"] == [
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    ]
+    assert answered == {"role": "tool", "content": "3"}
 
 
 ODD = st.sampled_from(

@@ -215,6 +215,12 @@ def _first(mapping: Part, *keys: str) -> Any:
     return next((mapping[key] for key in keys if mapping.get(key) is not None), None)
 
 
+def _first_text(mapping: Part, *keys: str) -> str | None:
+    """The first text of these keys that is not empty."""
+    texts = (mapping.get(key) for key in keys)
+    return next((text for text in texts if isinstance(text, str) and text), None)
+
+
 def _text(text: Any) -> MessageData:
     if not isinstance(text, str):
         raise ConversationError(f"the text {text!r:.80} is not a text")
@@ -226,8 +232,8 @@ def read_tool_call(call: Any) -> MessageData:
     if not isinstance(call, Mapping):
         raise ConversationError(f"the tool call {call!r:.80} is not a mapping")
     function = call["function"] if isinstance(call.get("function"), Mapping) else call
-    name = _first(function, "name", "toolName", "function")
-    if not isinstance(name, str):
+    name = _first_text(function, "name", "toolName", "function")
+    if name is None:
         raise ConversationError(f"the tool call {call!r:.80} has no name")
     arguments = _first(function, *_ARGUMENTS)
     if not isinstance(arguments, str):
@@ -236,8 +242,8 @@ def read_tool_call(call: Any) -> MessageData:
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     }
-    identity = _first(call, "call_id", "toolUseId", "toolCallId", "id")
-    return {"id": identity, **normalized} if isinstance(identity, str) else normalized
+    identity = _first_text(call, "call_id", "toolUseId", "toolCallId", "id")
+    return normalized if identity is None else {"id": identity, **normalized}
 
 
 _ARGUMENTS = (
@@ -257,13 +263,13 @@ def _tool_result(part: Part) -> MessageData:
     elif not isinstance(result, str):
         result = "" if result is None else _json(result)
     normalized: MessageData = {"role": "tool", "content": result}
-    name = _first(part, "name", "toolName")
-    identity = _first(
+    name = _first_text(part, "name", "toolName")
+    identity = _first_text(
         part, "tool_use_id", "tool_call_id", "toolUseId", "toolCallId", "call_id", "id"
     )
-    if isinstance(name, str):
+    if name is not None:
         normalized["name"] = name
-    if isinstance(identity, str):
+    if identity is not None:
         normalized["tool_call_id"] = identity
     return normalized
 
@@ -277,7 +283,8 @@ def _is_part(item: Any) -> bool:
 def _item_call(part: Part) -> MessageData:
     """A call among the items of the Responses API; one of a tool of the provider's has no name of its own."""
     name = part.get("name") or str(part["type"]).removesuffix("_call")
-    return read_tool_call({**part, "name": name})
+    arguments: Any = next((part[key] for key in _ARGUMENTS if part.get(key)), {})
+    return read_tool_call({**part, "name": name, "arguments": arguments})
 
 
 def _thought(text: Any) -> MessageData:
