@@ -121,6 +121,9 @@ def _character_name(character: str) -> str:
 
 def _authority_error(authority: str, start: int) -> str:
     """What is wrong with a malformed host and port."""
+    host = re.match(r"\[[^\[\]]+\]", authority)
+    if host:
+        return f"has characters after the bracket at character {start + host.end()} that are not a port"
     bracket = re.search(r"[\[\]]", authority)
     if bracket:
         return (
