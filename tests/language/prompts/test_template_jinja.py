@@ -296,6 +296,18 @@ def test_what_json_does_not_have_is_no_text(text):
         messages(looped, source={"l": ["a"], "d": {"a": 1}})
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{{ ', '.join(source.l, source.l) }}", "exactly one argument"),
+        ("{{ '{0[a]}'.format(source.t) }}", "has no attribute 'a'"),
+    ],
+)
+def test_a_call_that_python_refuses_is_an_error_of_the_row(text, fault):
+    with pytest.raises(RowError, match=fault):
+        messages(text, source={"l": ["a", "b"], "t": True})
+
+
 def only(text: str, **values: Any) -> str:
     template = compile_jinja(text, ("source",), unresolved, lambda *parts: None)
     assert template is not None

@@ -350,7 +350,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
             if args and __obj.__name__ == "join":
-                args = (list(args[0]),)
+                args = (list(args[0]), *args[1:])
             charge_method(owner, __obj.__name__, (*args, *kwargs.values()))
         return super().call(__context, __obj, *args, **kwargs)
 

@@ -63,12 +63,9 @@ def _transcript(value: Any) -> str:
 
 
 class _Printed:
-    """A value that a format writes as a prompt does, with its parts."""
+    """A value that a format writes as a prompt does."""
 
     plain: type[Any]
-
-    def __getitem__(self, key: Any) -> Any:
-        return formattable(super().__getitem__(key))  # type: ignore[misc]
 
     def __str__(self) -> str:
         return insert(self.plain(self))
@@ -83,11 +80,18 @@ class _Truth(_Printed, int):
     plain = bool
 
 
-class _Fields(_Printed, dict[Any, Any]):
+class _Container(_Printed):
+    """A value whose parts a format writes so too."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return formattable(super().__getitem__(key))  # type: ignore[misc]
+
+
+class _Fields(_Container, dict[Any, Any]):
     plain = dict
 
 
-class _Items(_Printed, list[Any]):
+class _Items(_Container, list[Any]):
     plain = list
 
 
