@@ -146,9 +146,9 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
     for exactly in (True, False):
         for index, call in enumerate(wanted):
             free = (
-                index
-                for index, (_, candidate) in enumerate(calls)
-                if index not in matches.values()
+                number
+                for number, (_, candidate) in enumerate(calls)
+                if number not in matches.values()
                 and (_same(candidate, call) if exactly else candidate[0] == call[0])
             )
             if index not in matches and (nearest := next(free, None)) is not None:
@@ -158,7 +158,7 @@ def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
         turn, called = calls[matches[index]] if index in matches else (None, None)
         match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
-    extra = [call for index, call in enumerate(calls) if index not in matches.values()]
+    extra = [call for number, call in enumerate(calls) if number not in matches.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]
 
 
