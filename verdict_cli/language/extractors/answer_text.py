@@ -65,7 +65,7 @@ def split_thoughts(text: str, kept_tags: Collection[str] = (), *, inline: bool =
     """The reply without its thoughts: blocks between marks, what comes before a closing mark that ends its line and has no
     opening (the chat template wrote that), and all of Harmony's channels but the final one.
 
-    Tags whose names are ``kept`` are the author's own. A mark between quotes is a quotation. Without ``inline`` only blocks
+    Tags whose names are among ``kept_tags`` are the author's own. A mark between quotes is a quotation. Without ``inline`` only blocks
     that begin a line count, so that no text within a JSON string does.
 
     Raises:

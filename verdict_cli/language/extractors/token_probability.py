@@ -150,7 +150,7 @@ def find_value(text: str, support: Support, after: str | None) -> FoundValue:
             )
         start = last + len(after)
     answer = candidate = text[start:].strip()
-    start += len(text) - start - len(text[start:].lstrip())
+    start = len(text) - len(text[start:].lstrip())
     has_period = False
     while candidate:
         word = support.normal(candidate)
@@ -437,10 +437,9 @@ class _Path:
         unclear = 0.0
         self.open.sort(key=lambda entry: (entry[0] is None, len(entry[1])))
         for value, longer, p in self.open:
+            # Where the longer ones have tokens of their own, it is the whole value.
             if self.products.keys() >= set(longer):
-                self._add(
-                    value, p
-                )  # the longer ones have tokens of their own: it is the whole value
+                self._add(value, p)
             else:
                 unclear += p
         return self.products, unclear
