@@ -202,10 +202,10 @@ def _lambda_body(code: CodeType) -> str:
 
 def _own_attributes(owner: Any) -> dict[str, Any]:
     """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
+    if owner is None:
+        return {}
     get_attributes = getattr(owner, "own_attributes", None)
-    return (
-        {} if owner is None else dict(vars(owner) if get_attributes is None else get_attributes())
-    )
+    return dict(vars(owner) if get_attributes is None else get_attributes())
 
 
 def _defaults(unwrapped: Any) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
     list_of,
+    without_null,
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
@@ -398,7 +399,7 @@ def fits(source: FieldType, expected: FieldType) -> bool:
     if source == expected or isinstance(source, UnknownType) or isinstance(expected, UnknownType):
         return True
     if isinstance(expected, OptionalType):
-        return fits(source.item if isinstance(source, OptionalType) else source, expected.item)
+        return fits(without_null(source), expected.item)
     if isinstance(expected, PlainType):
         return _fits_plain(source, expected)
     if isinstance(expected, TextListType | ListType):

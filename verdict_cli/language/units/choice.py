@@ -132,11 +132,8 @@ class ChoiceUnit(LLMUnit):
         if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
             return super().frame(prompt)
         placeholders = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
-        listed, text = (
-            self.listed(),
-            prompt.replace("{input.options}", f"The options are {placeholders}."),
-        )
-        text = text.replace(listed, f"The options are {placeholders}.")
+        sentence = f"The options are {placeholders}."
+        text = prompt.replace("{input.options}", sentence).replace(self.listed(), sentence)
         return super().frame(_SHOWN.sub(self._listed_at, text))
 
     def frame(self, prompt: str) -> str:
