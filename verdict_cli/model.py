@@ -11,6 +11,7 @@ from verdict_cli.config_model import (
     ConfigModel,
     NonEmptyText,
     PositiveInt,
+    PositiveNumber,
     Uncounted,
     Whole,
     with_added_keys,
@@ -56,7 +57,7 @@ class Model(ConfigModel):
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
-    timeout: Annotated[float, Field(gt=0), _CONNECTION] = 60.0
+    timeout: Annotated[PositiveNumber, _CONNECTION] = 60.0
     """Seconds that one call may take."""
     max_wait: Annotated[float, Field(ge=0), _CONNECTION] = 900.0
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""

@@ -15,6 +15,7 @@ from verdict_cli.config_model import (
     NonEmptyText,
     NonEmptyTuple,
     OneOrMore,
+    PositiveInt,
     PositiveNumber,
     Whole,
     added_keys,
@@ -130,7 +131,7 @@ class Evaluation(ConfigModel):
     """How precision, recall, specificity, F1 and F-beta are averaged over the labels without `positive`: every label alike, all decisions pooled, or each label by its share of the targets."""
     beta: PositiveNumber | None = None
     """How many times as much recall counts as precision in `f_beta`."""
-    k: Annotated[int, Whole, Field(ge=1)] | None = None
+    k: PositiveInt | None = None
     """The samples of a problem of which one has to be right in `pass_at_k`."""
     by: Annotated[tuple[ExpressionText, ...], OneOrMore] = ()
     """An expression or a list of them; the same metrics are computed for each value of each."""

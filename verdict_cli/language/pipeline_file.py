@@ -221,7 +221,7 @@ class PipelineFile(ConfigModel):
     """Named blocks for `use:`."""
     dataset: Annotated[DatasetKeys, _KEYS] = DatasetKeys()
     """How the data is read; options of the command line win."""
-    pipeline: Annotated[tuple[StepKey, ...], Field(min_length=1), _USED]
+    pipeline: Annotated[NonEmptyTuple[StepKey], _USED]
     """The steps, run one after another."""
     evaluate: Annotated[dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation], _MEASURES] = (
         Field(default_factory=dict)
