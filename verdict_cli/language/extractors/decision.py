@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from verdict_cli.config_model import Issue
@@ -24,7 +25,6 @@ from verdict_cli.language.fields.types import (
     Values,
 )
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.written_number import Tokens
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -67,12 +67,12 @@ class DecisionExtractor(Extractor):
         assert isinstance(kind, ScaleType)
         scale = kind.scale
         other_fields = {} if self.value_alone else _other_fields(scale)
-        anchors = scale.anchors()
-        tokens = {token for token, _ in anchors}
+        decide = _decider(scale)
+        tokens = {token for token, _ in scale.anchors()}
 
         def read(reply: Reply, request: Request) -> Values:
             if request.questions or (reply.logprobs is not None and reply.text in tokens):
-                decided = _decided(reply, scale, anchors)
+                decided = decide(reply)
                 return {name: decided["value"]} | {field: decided[field] for field in other_fields}
             values = response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
             return values | dict.fromkeys(other_fields)
@@ -99,16 +99,25 @@ def _other_fields(scale: Scale) -> Fields:
     return fields | ({EXPECTED_FIELD: NUMBER} if scale.values() and scale.numeric() else {})
 
 
-def _decided(reply: Reply, scale: Scale, anchors: Tokens) -> Values:
-    """All fields of an answer, and its value: of a scale of all numbers the mean, else the most probable one, of several the
-    first."""
-    probabilities, _ = decided_distribution(reply, anchors)
-    fields: Values = {DISTRIBUTION_FIELD: probabilities}
+def _decider(scale: Scale) -> Callable[[Reply], Values]:
+    """The function that gives all fields of an answer, and its value: of a scale of all numbers the mean, else the most probable
+    one, of several the first."""
+    anchors = scale.anchors()
+    values = scale.token_values()
+    low, high = scale.bounds() or (0.0, 1.0)
+    numbers = {}
     if scale.numeric():
-        mean = math.fsum(p * (scale.number(value) or 0.0) for value, p in probabilities.items())
-        fields[EXPECTED_FIELD] = round(mean, 12)
-    if not scale.values():
-        low, high = scale.bounds() or (0.0, 1.0)
-        return fields | {"value": min(high, max(low, fields[EXPECTED_FIELD]))}
-    best = max(scale.token_values(), key=lambda value: probabilities[value])
-    return fields | {"value": best, PROBABILITY_FIELD: probabilities[best]}
+        numbers = {value: scale.number(value) or 0.0 for _, value in anchors}
+
+    def decide(reply: Reply) -> Values:
+        probabilities, _ = decided_distribution(reply, anchors)
+        fields: Values = {DISTRIBUTION_FIELD: probabilities}
+        if numbers:
+            mean = math.fsum(p * numbers[value] for value, p in probabilities.items())
+            fields[EXPECTED_FIELD] = round(mean, 12)
+        if not values:
+            return fields | {"value": min(high, max(low, fields[EXPECTED_FIELD]))}
+        best = max(values, key=lambda value: probabilities[value])
+        return fields | {"value": best, PROBABILITY_FIELD: probabilities[best]}
+
+    return decide
