@@ -193,7 +193,7 @@ _NUMBERED = regex(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
 
 
-class Slot(Struct, frozen=True, dict=True):
+class Slot(Struct, frozen=True, dict=True, cache_hash=True):
     """One placeholder: the path as written, what it means, its format, whether it is an image, whether its text is
     delimited, the messages it shows, and whether it is a list whose items get numbers."""
 

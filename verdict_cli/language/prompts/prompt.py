@@ -219,15 +219,15 @@ class FilledPrompt:
     def message(self, role: str, pieces: Pieces) -> Message:
         """A section with its values."""
         content = ""
-        images: tuple[tuple[int, str], ...] = ()
+        images: list[tuple[int, str]] = []
         for piece in pieces:
             content += self.text(piece)
             if isinstance(piece, str):
                 continue
             text = self.filled[piece]
-            urls = (text,) if piece.image else getattr(text, "images", ())
-            images += tuple((len(content), url) for url in urls)
-        return message_class()(role, content, images)
+            for url in (text,) if piece.image else getattr(text, "images", ()):
+                images.append((len(content), url))
+        return message_class()(role, content, tuple(images))
 
     def inserted(self) -> tuple[str, ...]:
         """The texts of the row in the prompt, in order."""
