@@ -646,24 +646,23 @@ def compile_examples(
     """The pool of examples; None where the unit has none, or, reported, where it cannot be made."""
     if unit.examples is None:
         return None
+    field = unit.scaled_field()
+    if field is None or field not in response.fields:
+        message = f"a {unit.type_name} has no answer that examples could show"
+        hint = "leave `examples` out"
+        context.problem("no-scaled-field", message, hint, "examples", key=True)
+        return None
     try:
-        return _example_pool(context, unit.examples, unit, prompt, response)
+        return _example_pool(context, unit.examples, prompt, field, response.fields[field])
     except _ExamplesError as error:
-        context.problem(*error.problem, key=error.problem[0] == "no-scaled-field")
+        context.problem(*error.problem)
         return None
 
 
 def _example_pool(
-    context: CompileContext,
-    key: Examples,
-    unit: LLMUnit,
-    prompt: CompiledPrompt,
-    response: RecordType,
+    context: CompileContext, key: Examples, prompt: CompiledPrompt, field: str, kind: FieldType
 ) -> ExamplePool:
-    field = unit.scaled_field()
-    if field is None or field not in response.fields:
-        message = f"a {unit.type_name} has no answer that examples could show"
-        raise _ExamplesError("no-scaled-field", message, "leave `examples` out")
+    """The pool of examples that show this field. _ExamplesError where it cannot be made."""
     columns = key.columns or named_columns(prompt)
     if not columns:
         message = "the prompt names no column whose examples could be shown"
@@ -672,7 +671,7 @@ def _example_pool(
     expressions = _expressions(context, key)
     _note_used(context, key, rows, columns, expressions)
     labelled = [
-        _example(number, row, columns, expressions, response.fields[field])
+        _example(number, row, columns, expressions, kind)
         for number, row in enumerate(rows[:MOST_EXAMPLES])
     ]
     examples = tuple(example for example in labelled if example is not None)
