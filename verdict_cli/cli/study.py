@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
 
 def silent(_: str) -> None:
     """A warning that was told before."""
-
-
-def total_cost(costs: Iterable[float | None]) -> float | None:
-    """The sum; None where one of them is unknown."""
-    amounts = list(costs)
-    return None if None in amounts else math.fsum(cost or 0.0 for cost in amounts)
 
 
 class Arm(Struct, frozen=True):

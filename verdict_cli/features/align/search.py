@@ -34,13 +34,12 @@ from verdict_cli.cli.study import (
     open_arms,
     requests_arm,
     silent,
-    total_cost,
 )
 from verdict_cli.errors import RowError, SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.load import validate_document
-from verdict_cli.messages import JsonObject, NamedValues, Row
+from verdict_cli.messages import JsonObject, NamedValues, Row, sum_usd
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile import named_columns
 from verdict_cli.plan.node import LLMNode
@@ -471,7 +470,7 @@ class AlignSearch:
             history,
             best,
             sealed,
-            total_cost(self.costs.values()),
+            sum_usd(*self.costs.values()),
             self.dropped,
         )
 
@@ -619,7 +618,7 @@ class AlignSearch:
         """The finished runs; what they cost is taken from the budget."""
         assert self.stop is not None
         if how.budget is not None:
-            spent = total_cost(self.costs.values()) or 0.0
+            spent = sum_usd(*self.costs.values()) or 0.0
             how = replace(how, budget=max(how.budget - spent, 1e-9))
         earlier = tuple(Path(run) for run in self.costs)
 

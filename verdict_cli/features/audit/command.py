@@ -15,12 +15,13 @@ from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit, stopping, tell_cost
 from verdict_cli.cli.options import AsJson, Config, Data, Yes
 from verdict_cli.cli.show_report import show_study
-from verdict_cli.cli.study import Arm, open_arms, requests_arm, silent, total_cost
+from verdict_cli.cli.study import Arm, open_arms, requests_arm, silent
 from verdict_cli.errors import SpecError
 from verdict_cli.features.audit.options import DEGRADE, AuditOptions
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.messages import sum_usd
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money
 from verdict_cli.report.write_report import write_report
@@ -130,7 +131,7 @@ def audit(
         "runs": len(done),
         "failed": failed,
         "calls": sum(run.facts.calls for run in (*done, *planting)),
-        "cost_usd": total_cost(run.facts.cost_usd for run in (*done, *planting)),
+        "cost_usd": sum_usd(*[run.facts.cost_usd for run in (*done, *planting)]),
         **({"planted_by": model} if planting else {}),
         "floors": sorted({floor for run in done for floor in run.facts.floors}),
     }
