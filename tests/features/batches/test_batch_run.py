@@ -145,6 +145,27 @@ def test_a_budget_holds_for_batches_and_a_larger_one_sends_only_what_is_missing(
     assert set(bench.server.paid.values()) == {1}
 
 
+def test_a_batch_that_a_killed_process_was_collecting_is_charged_once(bench):
+    head = "max_tokens: 20"
+    whole = bench.run(4, out="whole", head=head)
+    bench.server.created.clear()
+    with killed_at_note(3, after=False):
+        bench.run(4, head=head, budget_usd=1.7 * whole.cost_usd)
+    bench.run(4, head=head, budget_usd=1.7 * whole.cost_usd)
+    assert bench.server.sizes == [12, 12]
+
+
+def test_results_that_wait_for_their_calls_are_charged_as_batches(bench):
+    whole = bench.run(4, out="whole", head="max_tokens: 20")
+    bench.server.created.clear()
+    head = "max_tokens: 20, cost: {input_per_million: 0, output_per_million: 0}"
+    keys = {"head": head, "budget_usd": 1.7 * whole.cost_usd}
+    with killed_at_note(3, after=True):
+        bench.run(4, **keys)
+    bench.run(4, **keys)
+    assert bench.server.sizes == [12, 12]
+
+
 def test_a_batch_over_the_queue_limit_is_split_and_waits(bench):
     bench.server.queue = 10
     facts = bench.run(4)

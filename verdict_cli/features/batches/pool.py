@@ -114,8 +114,8 @@ class BatchPool:
                     hint="collect them by the command that sent them, or give them up: verdict batch cancel RUN",
                 )
             self._spending.spend(batch.reserved_usd)
-        for model, reply in self._sent.unclaimed():
-            self._spending.add(reply, model)
+        for model, cost_usd in self._sent.unclaimed():
+            self._spending.add_earlier(cost_usd, model)
         await self._poll()
 
     async def defer(self, request: Request, digest: bytes) -> Reply | None:

@@ -109,16 +109,18 @@ class RunBatches:
         batch = None if request is None else self.batches.get(request.batch)
         return name in self._intended or bool(batch and not batch.ended)
 
-    def unclaimed(self) -> Iterator[tuple[Model, Reply]]:
-        """The replies, with their models, that were paid for and whose calls were not made again."""
+    def unclaimed(self) -> Iterator[tuple[str, float | None]]:
+        """The models of the replies whose calls were not made again, and what the budget is charged for each."""
         for name in self.database.names_of(TABLE, "?" * 32 + "-*"):
             sent = self.find(name)
             batch = self.batches.get(sent.batch) if sent else None
-            if sent is None or sent.result is None or batch is None:
-                continue  # a damaged database may have lost the batch
-            reply, _ = self._outcome(sent, batch.sent_to)
+            # A damaged database may have lost the batch; a killed process may have been collecting it.
+            if sent is None or sent.result is None or batch is None or not batch.ended:
+                continue
+            model = batch.sent_to
+            reply, _ = self._outcome(sent, model)
             if reply is not None:
-                yield batch.sent_to, reply
+                yield batch.model, _charged(reply, model)
 
     async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
@@ -291,8 +293,12 @@ def _count(batch: SentBatch, reply: Reply | None, model: Model) -> None:
     if reply is not None:
         batch.answered += 1
         batch.cost_usd = sum_usd(batch.cost_usd, reply.cost_usd)
-        charged = charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
-        batch.charged_usd = sum_usd(batch.charged_usd, charged)
+        batch.charged_usd = sum_usd(batch.charged_usd, _charged(reply, model))
+
+
+def _charged(reply: Reply, model: Model) -> float | None:
+    """What the budget is charged for a reply of a batch."""
+    return charged_usd(model, reply.cost_usd, reply.usage, tier=TIER)
 
 
 def read_result(request: Request, sent: SentRequest, api: BatchApi) -> Reply:
