@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from batch_bench import killed_at_note
+from batch_server import reply_to
 
 from verdict_cli.errors import BudgetError, Refused, UsageError
 from verdict_cli.features.batches.batch_facts import batches_of
@@ -76,6 +77,22 @@ def test_costs_are_those_of_batches(bench):
     tokens = facts.prompt_tokens, facts.completion_tokens
     # gpt-4o-mini in batches: $0.075 and $0.30 for a million tokens.
     assert facts.cost_usd == pytest.approx((tokens[0] * 0.075 + tokens[1] * 0.30) / 1e6)
+    assert sum(batch.cost_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
+
+
+def test_an_answer_that_is_no_reply_is_paid_for_and_asked_again(bench, monkeypatch):
+    broken = []
+
+    def reply_once(body: dict[str, Any]) -> dict[str, Any]:
+        whole = reply_to(body)
+        if broken:
+            return whole
+        broken.append(whole["usage"])
+        return {"usage": whole["usage"]}
+
+    monkeypatch.setattr("batch_server.reply_to", reply_once)
+    facts = bench.run(2)
+    assert (facts.status, facts.failed) == ("finished", 0)
     assert sum(batch.cost_usd or 0 for batch in batches_of(facts)) == pytest.approx(facts.cost_usd)
 
 

@@ -223,7 +223,7 @@ class RunBatches:
             elif isinstance(error, Rejected):
                 if not self._lowers_mode(request, error, model):
                     rejected.append((error, name, request))
-            elif not isinstance(error, Retryable):
+            elif reply is not None or not isinstance(error, Retryable):
                 self.database.put(name, request, TABLE)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
