@@ -46,9 +46,8 @@ class WireProtocol(Struct, frozen=True):
 
     def check(self, model: Model) -> None:
         """Raise Refused for a setting that the API does not have."""
-        settings = model.sampling()
         for key in self.absent:
-            if key in settings:
+            if key in model.sampling():
                 hint = f"remove `{key}` from the model"
                 raise Refused(f"model {model.name} takes no {key}", hint=hint)
 
