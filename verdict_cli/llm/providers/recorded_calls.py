@@ -164,7 +164,7 @@ class RecordedColumns:
         return Problem("recording", "", file=str(self._path), line=position + 1)
 
     def close(self) -> None:
-        self._table = self._table.slice(0, 0)
+        self._table = self._table.schema.empty_table()
 
 
 _GZIP = b"\x1f\x8b"
