@@ -48,7 +48,7 @@ class KeyBuilder:
         self.labels: list[Any] = []
 
     def extend(self, values: Sequence[Any], positions: Ints) -> None:
-        """Append the key of each row, `values[at]`; MISSING rows have none."""
+        """Append the key of each row, `values[positions]`; MISSING rows have none."""
         codes = np.array([*map(self.code, values), MISSING], dtype=np.int32)
         self.codes.frombytes(codes[positions].tobytes())
 
@@ -214,7 +214,7 @@ class ColumnBuilder:
         self.types: set[str] = set()
 
     def extend(self, values: Sequence[Any], positions: Ints) -> dict[int, str]:
-        """Append the value of each row, `values[at]`, MISSING where it has none.
+        """Append the value of each row, `values[positions]`, MISSING where it has none.
 
         Returns what is wrong with the values that are no labels, numbers or rankings; their rows have none.
         """
