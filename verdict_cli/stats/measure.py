@@ -107,8 +107,10 @@ def _values_of_input(
             metric: _mean_within_clusters(metric, data, usable_rows, draw) for metric in metrics
         }
     sample, statistics = sampled_statistics(family, metrics, data, usable_rows)
-    used = len(np.union1d(data.target[usable_rows], data.prediction[usable_rows]))
-    are_classes = family != "labels" or used <= MOST_DISTINCT_LABELS
+    used = 0
+    if family == "labels":
+        used = len(np.union1d(data.target[usable_rows], data.prediction[usable_rows]))
+    are_classes = used <= MOST_DISTINCT_LABELS
     if not are_classes:
         none = undefined_statistic(f"there are {used} distinct labels, too many for classes")
         statistics = {
