@@ -120,6 +120,7 @@ def test_rogan_and_gladen_undo_what_the_judge_gets_wrong():
     [
         ([1, 1, 0, 0, 1], [1, 1, 1, 1, None], "all the same"),
         ([0, 0, 1, 1, 1], [1, 1, 0, 0, None], "no better than chance"),
+        ([1, 1, 1, 1, 0, 1], [1, 0, 0, 0, 0, None], "do not tell the judge from chance"),
         ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
     ],
 )

@@ -203,9 +203,11 @@ def rogan_gladen(pairs: GoldPairs, level: float) -> MetricValue:
     influence = (pairs.judge - share) / rows - value * sensitivity.influence
     influence = (influence + (1 - value) * specificity.influence) / slope
 
+    gain = sensitivity.shrunk + specificity.shrunk - 1
+    if gain <= 0:
+        return undefined_value("so few labels do not tell the judge from chance", rows)
     z = normal(level)
     p = share if pairs.of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
-    gain = sensitivity.shrunk + specificity.shrunk - 1
     middle = (p + specificity.shrunk - 1) / gain
     of_misses, of_alarms = middle * sensitivity.variance, (1 - middle) * specificity.variance
     unlabelled = 1 - (sensitivity.labels + specificity.labels) / rows
