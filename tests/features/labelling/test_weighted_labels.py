@@ -194,6 +194,8 @@ GOLD = Evaluation.model_validate(
         ([0.5, 1.5, 0.2], "float", "row 1: `source.p` gives 1.5, which is not a row's probability"),
         ([0.5, None, 0.0], "float", "row 2: `source.p` gives 0"),
         (["0.5", None, "0.1"], "str", "row 0: `source.p` gives '0.5'"),
+        ([True, None, True], "bool", "row 0: `source.p` gives true or false"),
+        ([0.5, None, True], "json", "row 2: `source.p` gives true or false"),
     ],
 )
 def test_a_weight_that_is_no_probability_is_refused_with_its_row(tmp_path, weights, kind, message):

@@ -131,14 +131,15 @@ def check_inclusion(name: str, evaluation: Evaluation, collected: Collected, res
         return
     with np.errstate(invalid="ignore"):
         bad = column.present & ~((column.numbers > 0) & (column.numbers <= 1))
-    if column.types == {"bool"}:
-        bad = column.present
+    if "bool" in column.types:  # among numbers true and 1 are alike
+        bad = column.present & np.isin(column.numbers, (0, 1))
     if not bad.any():
         return
     first = int(np.flatnonzero(bad)[0])
     row = "" if collected.at is None else f"row {collected.at[first]}: "
+    value = "true or false" if "bool" in column.types else _literal(column.value(first))
     message = (
-        f"{row}`{evaluation.gold.weight}` gives {_literal(column.value(first))}, "
+        f"{row}`{evaluation.gold.weight}` gives {value}, "
         "which is not a row's probability of being drawn"
     )
     hint = "give a number above 0 and at most 1, such as `human.inclusion`, or null for rows whose label does not count"
