@@ -595,3 +595,11 @@ def test_rows_without_a_prediction_can_turn_a_result(run):
     ]
     nothing = whole(run("c", rows), run("d", equal)).evaluations["e"].whole.differences["accuracy"]
     assert nothing.change.value == 0 and nothing.open_rows.turns(None)
+
+
+def test_runs_whose_answers_and_labels_are_all_alike_have_a_corrected_difference_of_0(run):
+    evaluation = Evaluation(value="output.said", gold={"target": "source.human"})
+    rows = [(f"q{index}", {"human": 3 if index < 4 else None}, 3) for index in range(8)]
+    compared = whole(run("a", rows), run("b", rows), evaluation).evaluations["e"].whole
+    difference = compared.differences["ppi"]
+    assert (difference.change.value, difference.p) == (0, None)

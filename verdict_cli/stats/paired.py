@@ -213,7 +213,7 @@ def paired_differences(
     for metric, difference in differences.items():
         if difference.p is not None:
             tested.append(metric)
-        elif difference.change.value is not None:
+        elif difference.change.value is not None and metric != CORRECTED:
             swapped.append(metric)
     tests: dict[str, tuple[float, float]] = {}
     if swaps and swapped and len(pairs.data) == 2:
