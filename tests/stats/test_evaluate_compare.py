@@ -603,3 +603,20 @@ def test_runs_whose_answers_and_labels_are_all_alike_have_a_corrected_difference
     compared = whole(run("a", rows), run("b", rows), evaluation).evaluations["e"].whole
     difference = compared.differences["ppi"]
     assert (difference.change.value, difference.p) == (0, None)
+
+
+@pytest.mark.parametrize("without", ["a", "b"])
+def test_rankings_that_one_run_lacks_under_missing_wrong_are_why_there_is_no_difference(
+    run, without
+):
+    evaluation = Evaluation(
+        prediction="output.said", target="source.best", missing="wrong", metrics=["kendall"]
+    )
+    runs = []
+    for name in "ab":
+        said = [["x", "y"], None if name == without else ["y", "x"]]
+        rows = [(f"q{at}", {"best": ["x", "y"]}, answer) for at, answer in enumerate(said)]
+        runs.append(run(name, rows))
+    change = whole(*runs, evaluation).evaluations["e"].whole.differences["kendall"].change
+    assert change.value is None
+    assert change.reason.startswith("a row without a prediction has no order")

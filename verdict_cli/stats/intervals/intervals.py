@@ -207,6 +207,8 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         varies=_differences(old, new),
     )
     value = value_of(both, sample)
+    if value is None and value_of(old, sample) is None:
+        both = structs.replace(both, undefined=old.undefined)
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
