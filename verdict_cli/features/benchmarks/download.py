@@ -187,7 +187,7 @@ def _http_address(url: str, subject: str, base: str = "") -> str:
     """The address as it is sent. Raises FetchError for one that is not valid, or not of HTTP."""
     try:
         address = urlsplit(urljoin(base, url))
-        # A port that is no number is a ValueError.
+        # A port that is not a number raises ValueError.
         is_http = address.scheme in ("http", "https") and address.port != 0
     except ValueError as error:
         message = f"{subject} is not a valid address: {error}"
