@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,15 @@ from hypothesis import strategies as st
 from paths import SHARED
 from scipy.stats import binomtest
 
-from verdict_cli.features.align.search import PART_SHARES, is_better, split_rows, successive_halving
+from verdict_cli.features.align.search import (
+    PART_SHARES,
+    AlignSearch,
+    JudgedRow,
+    PromptCandidate,
+    is_better,
+    split_rows,
+    successive_halving,
+)
 
 DATA = SHARED / "data"
 SHARED = DATA / "realmistake"
@@ -144,3 +154,40 @@ def test_the_best_of_recorded_strategies_is_found_or_one_within_the_bound(evalua
         means.max() - means[search(scores, np.arange(len(keys)), seed)[0]] for seed in range(20)
     ]
     assert max(regrets) <= bound and np.mean(regrets) < 0.05
+
+
+class ScriptedSearch(AlignSearch):
+    """A search without runs: each round has one new prompt, and the best prompt changes from round to round."""
+
+    BEST = ("new 0", "as it was", "new 2")
+
+    def _judged(self, candidate):
+        return [JudgedRow({}, candidate.name, None, correct=True)]
+
+    def _valid(self, candidates):
+        return []
+
+    def _proposed(self, proposer, base, judged, number):
+        self.dropped.append(f"{base.name} / {judged[0].judged}")
+        return [PromptCandidate(f"new {number}", "")]
+
+    def _scores(self, candidates, indices, rows):
+        best = self.BEST[len(self.dropped) - 1]
+        return [np.full(rows, float(candidates[index].name == best)) for index in indices]
+
+    def _runs(self, candidates, part, rows):
+        raise LookupError(candidates[1].name)
+
+
+def test_a_round_after_the_pipeline_won_again_reflects_on_what_the_pipeline_said():
+    options = SimpleNamespace(proposer="boss", rounds=3)
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(AlignSearch))
+    values = {"how": SimpleNamespace(replay="a recording"), "options": options, "path": "pipeline"}
+    search = ScriptedSearch(**fields | values | {"sizes": {"select": 4, "test": 4}, "dropped": []})
+    with pytest.raises(LookupError, match="new 2"):
+        search.run(yes=True)
+    assert search.dropped == [
+        "as it was / as it was",
+        "new 0 / new 0",
+        "as it was / as it was",
+    ]

@@ -437,15 +437,15 @@ class AlignSearch:
             self.before_calls = partial(self.tell_cost, yes=yes)
         proposer = self.options.proposer
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
-        judged = self._judged(candidates[0])
-        candidates += self._valid(few_shot(self.path, judged, self.target, self.cluster))
+        judged_at_first = self._judged(candidates[0])
+        candidates += self._valid(few_shot(self.path, judged_at_first, self.target, self.cluster))
         history: list[HalvingRound] = []
         best = 0
         for number in range(self.options.rounds if proposer is not None else 1):
             first_new = len(candidates) if number else 0
             if proposer is not None:
                 base = candidates[best]
-                judged = self._judged(base) if best else judged
+                judged = self._judged(base) if best else judged_at_first
                 candidates += self._proposed(proposer, base, judged, number)
             entered = list(dict.fromkeys([0, best, *range(first_new, len(candidates))]))
             score = partial(self._scores, [candidates[index] for index in entered])
