@@ -108,11 +108,11 @@ def power_of_difference(rows: int, effect: float, apart: float, level: float) ->
     weights = bdtr(counts, rows, apart) - bdtr(counts - 1, rows, apart)
     # The most rows on the losing side of a rejection.
     last = np.floor(bdtrik((1 - level) / 2, counts, 0.5) + 1e-9)
-    least = np.maximum(last, 0)
-    last = np.where(2 * bdtr(least, counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
-    least = np.maximum(last, 0)
+    losses = np.maximum(last, 0)
+    last = np.where(2 * bdtr(losses, counts, 0.5) <= 1 - level + 1e-12, last, last - 1)
+    losses = np.maximum(last, 0)
     gains = min(0.5 + effect / apart / 2, 1.0)
-    tails = bdtr(least, counts, 1 - gains) + bdtr(least, counts, gains)
+    tails = bdtr(losses, counts, 1 - gains) + bdtr(losses, counts, gains)
     return float(weights @ np.where(last >= 0, tails, 0.0))
 
 

@@ -267,15 +267,15 @@ def compare_variants(
             points = _with_chances(points, joint, lower, seed, level)
             rng = np.random.default_rng([abs(seed), 2])
             together = joint.level(level, np.eye(len(points)), rng)
-            best = _best(points, lower=lower)
-        if best is not None:
-            chosen = _measured(best.run, evaluation, metric, seed, together)
+            winner = _best(points, lower=lower)
+            if winner is not None:
+                best = winner.name, _measured(winner.run, evaluation, metric, seed, together)
     return SweepResult(
         f"{evaluation}.{metric}",
         lower,
         axis,
         tuple(points),
-        None if best is None else (best.name, chosen),
+        best,
         level,
         published if published is not None and published.metric == metric else None,
     )
