@@ -85,6 +85,20 @@ def test_results_whose_batch_a_damaged_database_lost_are_used(bench):
     assert set(bench.server.paid.values()) == {1}
 
 
+@pytest.mark.parametrize("names", ["batch-*", "????????????????????????????????-*"])
+def test_what_a_damaged_database_lost_of_a_batch_is_called_again(bench, names):
+    bench.run(4, batches=DETACHED)
+    run_command("fetch", bench.folder / "out")
+    with closing(sqlite3.connect(bench.folder / "out" / "run.db")) as database, database:
+        damaged = "SELECT min(name) FROM batches WHERE name GLOB ?"
+        database.execute(
+            f"UPDATE batches SET checksum = checksum + 1 WHERE name = ({damaged})", [names]
+        )
+    facts = bench.run(4)
+    assert (facts.status, facts.failed) == ("finished", 0)
+    assert any("is damaged" in warning for warning in facts.warnings)
+
+
 def test_a_wave_is_exported_and_its_results_imported(bench):
     wave, results = bench.folder / "wave.jsonl", bench.folder / "results.jsonl"
     exported = BatchOptions(every_model=True, detach=True, export=wave)

@@ -386,6 +386,14 @@ class Database:
                 check((row, status, record), stored)
                 yield row, status
 
+    def check_batches(self) -> None:
+        """DamagedError where what is stored of batches cannot be read."""
+        with _damage():
+            for name, record, stored in self._reader.execute(
+                "SELECT name, record, checksum FROM batches"
+            ):
+                check((name, record), stored)
+
     def remove_row(self, row: int) -> None:
         """Remove a row, which is then run again."""
         self.writer.execute("DELETE FROM rows WHERE row=?", (row,))
