@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -15,11 +16,13 @@ from batch_bench import killed_at_note
 from batch_server import reply_to
 
 from verdict_cli.errors import BudgetError, Refused, UsageError
-from verdict_cli.features.batches.batch_facts import batches_of
+from verdict_cli.features.batches.batch_facts import SentBatch, batches_of
 from verdict_cli.features.batches.run_hooks import BatchOptions
+from verdict_cli.features.batches.sent import RunBatches, SentRequest
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
+from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.datasets.read import scan
 
 pytestmark = pytest.mark.slow  # `make test-all`
@@ -197,6 +200,20 @@ def test_a_batch_that_the_queue_refused_is_no_try(bench, monkeypatch):
     bench.server.queue = 10
     facts = bench.run(4)
     assert (facts.status, facts.failed) == ("finished", 0)
+
+
+def test_no_batch_has_the_number_of_one_that_was_dropped(tmp_path):
+    async def drop(batches, batch):
+        await batches.intend(batch, {"request": SentRequest(batch.number, 1, 0, None, "{}")})
+        await batches.drop(batch)
+
+    with Database.open(tmp_path / "run.db") as database:
+        batches = RunBatches(database, tmp_path)
+        batches.last_number += 1
+        keys = {"status": "sending", "tag": "", "settings": {"name": "m"}, "intended": 0.0}
+        batch = SentBatch("", "openai", "m", 1, number=batches.last_number, **keys)
+        asyncio.run(drop(batches, batch))
+        assert RunBatches(database, tmp_path).last_number == batch.number
 
 
 def test_files_keep_the_limits_of_the_model(bench):

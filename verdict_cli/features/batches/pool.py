@@ -91,7 +91,6 @@ class BatchPool:
         self._stack = ExitStack()
         folder = self._stack.enter_context(scratch(job.directory.path))
         self._sent = RunBatches(own.database, folder, options.open_api)
-        self._number = max(self._sent.batches, default=0)
         self._wave = self._next_wave()
         self._unsent: dict[EndpointKey, _Unsent] = {}
         self._most: dict[EndpointKey, int] = {}
@@ -196,8 +195,8 @@ class BatchPool:
         if key in self._unsent and self._unsent[key].file.tell() + len(line) > api.max_bytes:
             await self._send(key)
         if key not in self._unsent:
-            self._number += 1
-            self._unsent[key] = _Unsent(self._sent.folder, self._number, api)
+            self._sent.last_number += 1
+            self._unsent[key] = _Unsent(self._sent.folder, self._sent.last_number, api)
         unsent = self._unsent[key]
         form = None if request.json_schema is None else mode
         unsent.add(line, name, SentRequest(unsent.number, tries, logprobs, form, sent))

@@ -38,7 +38,7 @@ from verdict_cli.messages import Reply, Request, Row, sum_usd
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.database.database import Database
 
-_MODES = "modes"
+_MODES, _LAST_NUMBER = "modes", "last-number"
 _AT_ONCE = 500
 """Results that are read before the event loop gets a turn."""
 
@@ -72,6 +72,8 @@ class RunBatches:
         self.folder = folder
         self.database = database
         self.batches = {batch.number: batch for batch in read_batches(database)}
+        self.last_number: int = max([*self.batches, database.get(_LAST_NUMBER, TABLE) or 0])
+        """The highest number of a batch; stored requests may name one that was dropped, so that none is given twice."""
         self.modes: dict[str, JsonMode] = database.get(_MODES, TABLE) or {}
         self._intended: set[str] = set()
         """The requests that are being committed."""
@@ -144,6 +146,7 @@ class RunBatches:
     async def drop(self, batch: SentBatch) -> None:
         """Forget a batch that was never created: its requests are pooled again."""
         self.database.remove(_name(batch.number), TABLE)
+        self.database.put(_LAST_NUMBER, self.last_number, TABLE)
         del self.batches[batch.number]
         await self.database.writer.flush()
 
