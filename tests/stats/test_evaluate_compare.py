@@ -421,6 +421,15 @@ def test_a_metric_that_no_swap_defines_has_no_p_value():
     assert swap_tests(("mcc",), runs, (rows, rows), np.random.default_rng(0), 199) == {}
 
 
+def test_a_list_and_a_text_that_looks_like_it_are_two_labels():
+    """The first run answers with the list ['a'] where the label, and the second run's answer, is the text."""
+    zeros, labels = np.zeros(20, np.int64), ("['a']", ["a"])
+    runs = label_data(zeros, zeros + 1, labels), label_data(zeros, zeros, labels)
+    rows = (np.arange(20),) * 2
+    p = swap_tests(["accuracy"], runs, rows, np.random.default_rng(0))["accuracy"][0]
+    assert p < 0.001
+
+
 def test_the_adjusted_p_values_of_equal_runs_are_small_in_few_comparisons():
     rng, small = np.random.default_rng(8), 0
     for _ in range(150):

@@ -280,7 +280,7 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
 
 
 def _hashable(label: object) -> object:
-    return label if isinstance(label, str | int | float) else repr(label)
+    return label if isinstance(label, str | int | float) else (repr(label),)
 
 
 def _units(sides: Sequence[_Swappable], cluster: Ints | None) -> tuple[Ints, Ints]:
