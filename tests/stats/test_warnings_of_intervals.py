@@ -220,3 +220,16 @@ def test_metrics_of_a_nearly_perfect_judge_hold_the_truth(metric):
         covered += not estimate.warnings and estimate.low <= truth[0] <= estimate.high
     assert counted > 150
     assert covered >= 0.92 * counted
+
+
+def test_rows_of_the_most_frequent_value_in_few_clusters_are_not_taken_for_the_others():
+    """A large cluster has most rows of the frequent value; the 30 others are one in each of 30 clusters."""
+    cluster = np.concatenate([np.zeros(170, np.int64), np.repeat(np.arange(1, 31), 2)])
+    x = np.concatenate([np.full(170, 5.0), np.tile([5.0, 1.0], 30)])
+    assert of_values("mean", x, cluster=cluster).warnings == (
+        "the clusters are worth 1.8 of equal size: the interval is rough",
+    )
+    few = np.where((x == 1) & (cluster > 12), 1.0, 5.0)
+    in_few = np.where(few == 1, cluster % 3, cluster)
+    warnings = of_values("mean", few, cluster=in_few).warnings
+    assert any("differ from the most frequent value are in clusters worth" in w for w in warnings)

@@ -98,7 +98,7 @@ def kish(sizes: Floats) -> float:
     return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
-def cluster_sums(sample: Sample, column: Floats) -> Floats:
+def cluster_sums(sample: Sample, column: Floats | RowMask) -> Floats:
     """The sum over each cluster's rows of a value at each atom; of 1 or 0 how many of its rows count."""
     assert sample.cluster is not None
     sums = np.bincount(sample.cluster, column[sample.atom], minlength=sample.units)
@@ -227,9 +227,10 @@ def _few_of_rarest(classes: Floats, sample: Sample, statistic: Statistic) -> lis
     if len(keys) < 2:
         return [ONE_LABEL]
     if statistic.labels_count_alike:
-        return _few(labels, sample, FEW_OF_LABEL, "row", FEW_CLUSTERS_OF_LABEL)
+        each = [labels == label for label in range(len(keys))]
+        return _few(each, sample, FEW_OF_LABEL, "row", FEW_CLUSTERS_OF_LABEL)
     others, form = labels != counts.argmax(), "row has|rows have"
-    return _few(others, sample, FEW_OTHER_LABELS, form, FEW_CLUSTERS_OF_LABEL)
+    return _few([others, ~others], sample, FEW_OTHER_LABELS, form, FEW_CLUSTERS_OF_LABEL)
 
 
 def _few_others(values: Floats, sample: Sample) -> list[str]:
@@ -237,7 +238,7 @@ def _few_others(values: Floats, sample: Sample) -> list[str]:
     if not CONCENTRATED * sample.n <= counts.max() < sample.n:
         return []
     others, form = labels != counts.argmax(), "row differs|rows differ"
-    return _few(others, sample, FEW_OTHERS, form, FEW_CLUSTERS_OF_OTHERS)
+    return _few([others], sample, FEW_OTHERS, form, FEW_CLUSTERS_OF_OTHERS)
 
 
 def _occurrences(values: Floats, sample: Sample) -> tuple[Floats, Ints, Floats]:
@@ -248,17 +249,15 @@ def _occurrences(values: Floats, sample: Sample) -> tuple[Floats, Ints, Floats]:
 
 
 def _few(
-    labels: Ints | RowMask, sample: Sample, of_rows: str, form: str, of_clusters: str
+    groups: Sequence[RowMask], sample: Sample, of_rows: str, form: str, of_clusters: str
 ) -> list[str]:
-    """The warning of a label of too few rows, or in too few clusters."""
-    counts = np.bincount(labels, sample.counts)
-    fewest = int(counts.min())
+    """The warning of a group of too few rows, or in too few clusters."""
+    fewest = min(int(sample.counts @ group) for group in groups)
     if fewest < FEW_ROWS:
         return [of_rows.format(rows=plural(fewest, form))]
     if sample.cluster is None:
         return []
-    masks = [(labels == label).astype(np.float64) for label in range(len(counts))]
-    worth = min(kish(cluster_sums(sample, mask)) for mask in masks)
+    worth = min(kish(cluster_sums(sample, group)) for group in groups)
     return [of_clusters.format(effective=worth)] if worth < FEWEST_CLUSTERS else []
 
 
