@@ -281,10 +281,10 @@ def _outcome_of_rows(gate: Gate, measured: Measures, rows: GateRows) -> GateOutc
         return _against_baseline(gate, rows)
     if gate.confidence is not None:
         return _with_confidence(gate, gate.confidence, measured, rows)
-    known = measured.values.get(metric)
-    if known is None or gate.where:
-        known = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
-    return _decided(gate, known)
+    metric_value = measured.values.get(metric)
+    if metric_value is None or gate.where:
+        metric_value = _value(gate, rows.data(gate), rows, CONFIDENCE_LEVEL)
+    return _decided(gate, metric_value)
 
 
 def _shared_rows(gate: Gate, rows: GateRows) -> MetricValue:

@@ -263,7 +263,7 @@ def _difference(
 def _not_comparable(
     family: MetricInput,
     data: Sequence[EvaluationData],
-    kept: RowMask,
+    scored_pairs: RowMask,
     spread: RunSpread | None,
 ) -> str:
     """Why runs have no difference of metrics of this input, "" if they have."""
@@ -271,7 +271,7 @@ def _not_comparable(
         mismatch = kind_mismatch(data[0], side) or wrong_types(family, side)
         if mismatch:
             return mismatch
-    if not kept.any():
+    if not scored_pairs.any():
         return f"no row is scored in {'both' if len(data) == 2 else 'all'} runs"
     is_repeated = len(data) > 2
     return NO_STANDARD_ERROR if is_repeated and (spread is None or family in BY_CLUSTER) else ""

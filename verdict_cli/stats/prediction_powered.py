@@ -103,9 +103,9 @@ def corrected(
     return estimates, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
-def _mean(pairs: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
-    cluster = None if pairs.cluster is None else pairs.cluster[kept]
-    return mean_with_interval(column[kept], cluster, draw, pairs.bounds, boolean=pairs.binary)
+def _mean(pairs: GoldPairs, rows: RowMask, column: Floats, draw: Draw) -> MetricValue:
+    cluster = None if pairs.cluster is None else pairs.cluster[rows]
+    return mean_with_interval(column[rows], cluster, draw, pairs.bounds, boolean=pairs.binary)
 
 
 LABELS_ALONE = "the labels alone: with the judge's answers the interval would be wider"

@@ -58,8 +58,10 @@ def filled(
     definition = find_metric(metric)
     if definition is None or family not in definition.worst_case:
         return None
-    if best and family in ("labels", "ranking"):
+    if best and family in _WRONG:
         return replace(data, prediction=np.where(rows, data.target, data.prediction))
+    if family in _WRONG:
+        return _WRONG[family](data, rows)
     if family in _PREDICTED:
         return _PREDICTED[family](data, rows, best)
     name, ends = _NUMBERED.get(family), _ends(family, data)
@@ -173,9 +175,9 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
     )
 
 
-def _fill_labels(data: EvaluationData, rows: RowMask, _best: bool) -> EvaluationData:
-    """Right, or wrong as the most frequent other label: chance agreement is then the largest. Of a positive label a wrong
-    row is a false alarm or a miss."""
+def _wrong_labels(data: EvaluationData, rows: RowMask) -> EvaluationData:
+    """Wrong as the most frequent other label: chance agreement is then the largest. Of a positive label a wrong row is a
+    false alarm or a miss."""
     counts = np.bincount(data.target[data.target != MISSING], minlength=max(len(data.labels), 2))
     labels = data.labels if len(data.labels) > 1 else (*data.labels, None)
     first, second = np.argsort(-counts, kind="stable")[:2]
@@ -198,7 +200,7 @@ def _fill_numbers(data: EvaluationData, rows: RowMask, best: bool) -> Evaluation
     )
 
 
-def _fill_rankings(data: EvaluationData, rows: RowMask, _best: bool) -> EvaluationData:
+def _turned_rankings(data: EvaluationData, rows: RowMask) -> EvaluationData:
     labels, prediction = list(data.labels), data.prediction.copy()
     for row in np.flatnonzero(rows):
         turned = labels[data.target[row]][::-1]
@@ -214,13 +216,16 @@ def _fill_choice(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationD
     return replace(data, labels=labels, prediction=np.where(rows, code, data.prediction))
 
 
+_WRONG: dict[str, Callable[[EvaluationData, RowMask], EvaluationData]] = {
+    "labels": _wrong_labels,
+    "ranking": _turned_rankings,
+}
+"""How predictions are filled with the worst one, where the best one is the target."""
 _PREDICTED: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData | None]] = {
-    "labels": _fill_labels,
     "numbers": _fill_numbers,
-    "ranking": _fill_rankings,
     "choice": _fill_choice,
 }
-"""How predictions are filled, by the input of the metric."""
+"""How other predictions are filled, by the input of the metric."""
 _NUMBERED = {
     "probability": "probability",
     "value": "value",
@@ -235,8 +240,16 @@ def _ends(
 ) -> tuple[Floats | float, Floats | float] | None:
     """The worst and the best number; a probability is certain of the opposite of what is true, or of what is true."""
     if family == "probability":
-        positive, known = data.is_positive, data.probability.numbers[data.probability.present]
-        if positive is None or not len(known) or known.min() < 0 or known.max() > 1:
+        positive, probabilities = (
+            data.is_positive,
+            data.probability.numbers[data.probability.present],
+        )
+        if (
+            positive is None
+            or not len(probabilities)
+            or probabilities.min() < 0
+            or probabilities.max() > 1
+        ):
             return None
         return 1 - positive, positive
     return (

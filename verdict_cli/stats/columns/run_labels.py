@@ -150,7 +150,7 @@ class LabelReader:
 
     def problems(self) -> list[str]:
         """What is wrong with the labels that were read."""
-        told = []
+        problems = []
         if self._off:
             count = sum(self._off.values())
             listed = ", ".join(
@@ -160,15 +160,15 @@ class LabelReader:
             values = ", ".join(f"{value!r:.60}" for value in self._values[:10])
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in self._bounds)
             verb = "is no value" if count == 1 else "are no values"
-            told.append(
+            problems.append(
                 f"{count:,} of {plural(self._total, 'human label')} {verb} of the scale and can equal no prediction: "
                 f"{listed}{more}; its values are {values or ranges}"
             )
         if len(self._kinds) > 1 and not self._off:
-            told.append(
+            problems.append(
                 "human labels are partly texts and partly numbers or booleans, which never agree"
             )
-        return told
+        return problems
 
 
 def _folded(value: Any) -> str:

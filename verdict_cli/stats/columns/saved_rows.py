@@ -309,13 +309,13 @@ def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
     lacking = [not any(path[0] == "output" for path in named) for _, _, named in entries]
     of_rows = rows.at_places(np.array([place for place, _, _ in entries], dtype=np.int64))
     outer = {path: column for path, column in of_rows.columns.items() if path[0] != "output"}
-    found = replace(
+    rows_of_entries = replace(
         of_rows,
         entries=[number for _, number, _ in entries],
         failed=of_rows.failed | np.array(lacking, dtype=bool),
         columns=outer | own,
     )
-    return found, unreached
+    return rows_of_entries, unreached
 
 
 def _flat(

@@ -326,8 +326,8 @@ def _panel(data: EvaluationData, positions: Ints) -> Statistics:
     )
 
 
-def _or_nan(holds: RowMask, known: RowMask) -> Floats:
-    return np.where(known, holds.astype(np.float64), np.nan)
+def _or_nan(holds: RowMask, present: RowMask) -> Floats:
+    return np.where(present, holds.astype(np.float64), np.nan)
 
 
 def _arrays(family: MetricInput, data: EvaluationData, positions: Ints) -> Keys:

@@ -54,8 +54,8 @@ def probability_statistics(p: Floats, positive: Floats) -> Statistics:
 
     def average_precision(weights: Floats) -> Floats:
         up = scores(weights * positive)[:, ::-1]
-        kept = np.cumsum(scores(weights)[:, ::-1], axis=1)
-        precision = np.nan_to_num(ratio(np.cumsum(up, axis=1), kept))
+        predicted_positive = np.cumsum(scores(weights)[:, ::-1], axis=1)
+        precision = np.nan_to_num(ratio(np.cumsum(up, axis=1), predicted_positive))
         return ratio((up * precision).sum(axis=1), up.sum(axis=1))
 
     def with_disagreement(weights: Floats, rows: float) -> float:
