@@ -213,3 +213,14 @@ def test_fc16_a_gates_file_may_be_a_plain_list_and_its_mistakes_have_their_place
     run.write("beyond.yaml", "- {metric: level.mean, min: 0.5}\n- {metric: level.mean, min: 7}\n")
     beyond = run("gate", "out", "--gates", "beyond.yaml")
     assert (beyond.code, "beyond.yaml:2:" in beyond.err) == (2, True), beyond.err
+
+
+def test_a_gate_on_the_variance_of_an_enormous_scale_is_checked(shell):
+    text = CONFIG.replace("{unit: JudgeUnit,", "{unit: JudgeUnit, scale: {min: 0, max: 1e200},")
+    text = text.replace("score >= 1", "score").replace(
+        "level.mean, min: 0.9", "level.variance, max: 9"
+    )
+    assert shell("validate", shell.write("c.yaml", text)).code == 0
+    done = shell("validate", shell.write("c.yaml", text.replace("max: 9", "max: -1")))
+    assert done.code == 2
+    assert "`level.variance` is at least 0: no run can pass `max: -1`" in done.err

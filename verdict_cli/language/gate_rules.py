@@ -165,7 +165,8 @@ def metric_range(gate: Gate, scale: Ends | None) -> Ends:
     if metric in ("mae", "rmse") and scale is not None:
         return 0.0, scale[1] - scale[0]
     if metric == "variance" and scale is not None:
-        return 0.0, (scale[1] - scale[0]) ** 2 / 2  # of two rows, one at each end
+        width = scale[1] - scale[0]
+        return 0.0, width * width / 2  # of two rows, one at each end; `**` overflows
     record = find_metric(metric)
     return REAL_LINE if record is None else record.bounds
 

@@ -189,6 +189,7 @@ def test_scores_give_words_a_number_and_without_them_they_have_none():
         ({"range": ("a", "e", 0.5)}, "range", "letters"),
         ({"range": (1, 1_000_000)}, "range", "1000000 values"),
         ({"range": (0.0, 1e300, 1e-300)}, "range", "values, more than 1000"),
+        ({"range": (0.0, 1e300, 1e-300)}, "range", "has 1.0e+600 values"),
         ({"values": ("a", "b"), "scores": {"c": 1}}, "scores", "'c' is not a value"),
         ({"values": ("a", "b"), "scores": {"a": 1}}, "scores", "'b' has no score"),
         ({"values": ("a", "b"), "scores": {}}, "scores", "'a' has no score"),

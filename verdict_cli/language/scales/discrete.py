@@ -69,8 +69,9 @@ def _count_error(ends: Sequence[Any], count: int) -> MessageAndHint | None:
         hint = "put the smaller end first; `end_is_worst: true` flips the direction"
         return f"the range runs from {first!r} down to {last!r}", hint
     if count > MAX_VALUES:
+        number = count if count < 10**15 else f"{Decimal(count):.1e}"
         return (
-            f"the range has {count} values, more than {MAX_VALUES}",
+            f"the range has {number} values, more than {MAX_VALUES}",
             "use a larger step or `type: continuous`",
         )
     if len(set(parse_range(*ends))) < count:
