@@ -608,6 +608,7 @@ _NEEDED_BY_OTHERS = frozenset(
         "name",
         "options",
         "prompt",
+        "reduce",
         "response",
         "scale",
         "unit",
@@ -669,14 +670,13 @@ _MOST_ROUNDS = 6
 def _add(
     problems: dict[str, Problem], further: Sequence[Problem], removed: Sequence[DocumentPath]
 ) -> None:
-    """Add the problems that are no consequence of a value that was taken out of the same unit or evaluation."""
+    """Add the problems that are no consequence of a value that was taken out of the same mapping, unit or evaluation."""
     spoiled = {format_path(path[:2]) for path in removed if path[-1] in _NEEDED_BY_OTHERS}
-    without_limit = {format_path(path[:2]) for path in removed if path[0] == "gates"}
+    incomplete = {format_path(path[:-1]) for path in removed}
     for problem in further:
-        is_consequence = problem.path in without_limit or any(
-            f"{problem.path}.".startswith(f"{part}.") for part in spoiled
-        )
-        if not is_consequence or problem.code in _NAME_PROBLEMS:
+        lacks_value = problem.path in incomplete and problem.code != "missing-key"
+        is_spoiled = any(f"{problem.path}.".startswith(f"{part}.") for part in spoiled)
+        if not lacks_value and (not is_spoiled or problem.code in _NAME_PROBLEMS):
             problems.setdefault(f"{problem.line}:{problem.column}:{problem.path}", problem)
 
 

@@ -151,6 +151,9 @@ _TYPES = {
 }
 
 
+_OF_ANOTHER_FORM = {"too_short", *_TYPES}
+"""What is found of a value in whose parts there are mistakes, too: it is of a form that is not meant."""
+
 CLOSE = 0.65
 """How alike a word and its correction are at least: `judge` and `JudgeUnit` are, `label` and `panel` are not."""
 
@@ -203,11 +206,11 @@ def explain_error(
             where = path[:-1]
             finding.replacement = "{" + ", ".join(map(str, finding.value)) + "}"
             words = _unquoted(str(where[-1]), finding.replacement)
-        elif path in entered and finding.kinds <= {"too_short"}:
+        elif path in entered and finding.kinds <= _OF_ANOTHER_FORM:
             continue
         else:
             finding.replacement = _replacement(finding, document)
-            words = _words(finding)
+            words = _words(finding, document)
         if words.code == "unknown-key" and finding.owner is not None:
             feature = feature_of(finding.owner.__name__, finding.key)
             words = _without_feature(finding.key, feature) if feature else words
@@ -252,10 +255,10 @@ def _replacement(finding: _Finding, document: Document) -> Any:
         replacement = [value]
     elif kinds <= {"float_type", "int_type"} and isinstance(value, str):
         replacement = _number_of(value)
-    elif _is_bare_metric(path, finding.detail):
-        evaluations = document.data.get("evaluate")
-        if isinstance(evaluations, dict) and len(evaluations) == 1:
-            replacement = f"{next(iter(evaluations))}.{value}"
+    elif _is_bare_metric(finding):
+        evaluations = _evaluation_names(document)
+        if len(evaluations) == 1 and value not in evaluations:
+            replacement = f"{evaluations[0]}.{value}"
     return replacement
 
 
@@ -267,9 +270,15 @@ def _number_of(text: str) -> float | None:
     return float(match[1]) / 100 if match[2] else float(match[1])
 
 
-def _is_bare_metric(path: KeyPath, detail: Any) -> bool:
-    """Whether a gate names a metric without its evaluation."""
-    return bool(path[-1:] == ("metric",) and detail["type"] == "string_pattern_mismatch")
+def _is_bare_metric(finding: _Finding) -> bool:
+    """Whether a gate names a metric without its evaluation, or an evaluation without a metric."""
+    is_word = finding.kind == "string_pattern_mismatch" and "." not in finding.value
+    return is_word and finding.key == "metric"
+
+
+def _evaluation_names(document: Document) -> list[Any]:
+    evaluations = document.data.get("evaluate")
+    return list(evaluations) if isinstance(evaluations, dict) else []
 
 
 class _Finding(Struct):
@@ -309,7 +318,7 @@ class _Words(NamedTuple):
     at_key: bool = False
 
 
-def _words(finding: _Finding) -> _Words:
+def _words(finding: _Finding, document: Document) -> _Words:
     by_kind = _WORDS.get(finding.kind)
     if by_kind is not None:
         return by_kind(finding)
@@ -321,19 +330,29 @@ def _words(finding: _Finding) -> _Words:
         message = "`units` declares types of units; the steps stand under `pipeline`"
         return _Words("unknown-key", message, "did you mean 'pipeline'?", at_key=True)
     if kinds <= _TYPES.keys():
-        wanted = " or ".join(dict.fromkeys(_TYPES[expected] for expected in sorted(kinds)))
-        message = f"expected {wanted}, found {display_value(value)}"
-        hint = _form_hint(value, kinds, finding.key, finding.owner)
+        wanted = dict.fromkeys(_TYPES[expected] for expected in sorted(kinds, key=[*_TYPES].index))
+        if "float_type" in kinds:
+            wanted.pop(_TYPES["int_type"], None)
+        message = f"expected {' or '.join(wanted)}, found {display_value(value)}"
+        hint = _form_hint(finding)
         if isinstance(finding.replacement, float):
             hint = f"write `{finding.replacement:g}`"
-        return _Words("wrong-type", message, hint)
-    if _is_bare_metric(path, finding.detail):
-        hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
-        return _Words("wrong-value", f"{display_value(value)} names no evaluation", hint)
+        return _Words("wrong-type", message, hint, at_key=_is_of_key(finding.detail))
+    if _is_bare_metric(finding):
+        return _bare_metric(finding, document)
     at_key = _is_of_key(finding.detail)
     limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
     purpose = "" if at_key else _purpose(finding.owner, finding.key)
     return _Words("wrong-value", f"{display_value(value)}: {limit}", purpose, at_key)
+
+
+def _bare_metric(finding: _Finding, document: Document) -> _Words:
+    value = finding.value
+    if value in _evaluation_names(document):
+        message = f"{display_value(value)} is an evaluation, and the gate names none of its metrics"
+        return _Words("wrong-value", message, f"write `{value}.METRIC`")
+    hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
+    return _Words("wrong-value", f"{display_value(value)} names no evaluation", hint)
 
 
 def _unquoted(key: str, text: str) -> _Words:
@@ -398,7 +417,7 @@ _WORDS: dict[str, Callable[[_Finding], _Words]] = {
 
 def _is_of_key(detail: Any) -> bool:
     """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the location."""
-    return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
+    return bool(detail["loc"][-2:] == (detail["input"], "[key]"))
 
 
 _LIMITS = {
@@ -439,8 +458,9 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
     )
 
 
-def _form_hint(value: Any, kinds: set[str], key: str, owner: type[BaseModel] | None) -> str:
+def _form_hint(finding: _Finding) -> str:
     """How to write a value of another type than expected."""
+    value, kinds, key, owner = finding.value, finding.kinds, finding.key, finding.owner
     plural = f"{key}s"
     hint = ""
     if isinstance(value, list) and owner is not None and plural in known_keys(owner):
@@ -453,14 +473,22 @@ def _form_hint(value: Any, kinds: set[str], key: str, owner: type[BaseModel] | N
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
     elif key == "dataset" and isinstance(value, str):
         hint = "remove it: the data is an argument of the command, `verdict run CONFIG DATA`"
-    elif kinds <= {"model_type", "model_attributes_type"} and not key.isdigit():
-        hint = f"write its keys in it: `verdict explain {key}` lists them"
+    elif kinds <= {"model_type", "model_attributes_type"}:
+        hint = f"write its keys in it: `verdict explain {_class_name(finding)}` lists them"
     elif "bool_type" in kinds and str(value).lower() in _TRUTHS:
         truth = _TRUTHS[str(value).lower()]
         hint = f"in YAML 1.2 `{value}` is a string; write `{truth}`"
     elif "string_type" in kinds and isinstance(value, bool | int | float):
         hint = "put it in quotes to make it a text"
     return hint
+
+
+def _class_name(finding: _Finding) -> str:
+    """The name of the class of the mapping that was expected."""
+    bare = _unwrapped(finding.annotation)[0]
+    kinds = (_unwrapped(member)[0] for member in _members(bare) or (bare,))
+    classes = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return next((kind.__name__ for kind in classes), finding.key)
 
 
 _TRUTHS = dict.fromkeys(("yes", "on", "y"), "true") | dict.fromkeys(("no", "off", "n"), "false")
@@ -512,16 +540,20 @@ def _expected(annotation: Any) -> Callable[[Any], MessageAndHint] | None:
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
-    """The union member that the tag names, in an optional union also."""
+    """The union member that the tag names, or the type in pydantic's words; in an optional union also."""
     bare, marks = _unwrapped(annotation)
     looked_up = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
-    tagged = (
-        member
-        for member in _members(bare)
-        if any(isinstance(mark, Tag) and mark.tag == tag for mark in _unwrapped(member)[1])
-    )
+    type_name = str(tag).partition("[")[0].removeprefix("constrained-")
+    tagged = (member for member in _members(bare) if _is_named(member, tag, type_name))
     inner = (_member(member, tag) for member in _members(bare))
     return next((member for member in (*looked_up, *tagged, *inner) if member is not None), None)
+
+
+def _is_named(member: Any, tag: str | int, type_name: str) -> bool:
+    """Whether the member of a union has this tag, or is of the type that is called so where members have no tags."""
+    kind, marks = _unwrapped(member)
+    tags = [mark.tag for mark in marks if isinstance(mark, Tag)]
+    return tag in tags if tags else getattr(get_origin(kind) or kind, "__name__", "") == type_name
 
 
 def _inside(annotation: Any, part: str | int) -> Any:
