@@ -298,6 +298,30 @@ def test_a_matrix_or_accuracy_of_another_form_gives_an_empty_summary(figures):
     assert run_summary(report) == run_summary({})
 
 
+@pytest.mark.parametrize(
+    "board",
+    [
+        {"ranked_by": "win_rate", "systems": [{"system": "a", "n": 3, "rank": [1, 1]}]},
+        {"ranked_by": "win_rate", "systems": [{"name": "a"}]},
+        {"ranked_by": "win_rate", "systems": [3]},
+        {"ranked_by": "win_rate", "systems": 3},
+        {"ranked_by": "win_rate", "systems": None},
+        {"ranked_by": ["win_rate"], "systems": [{"system": "a", "n": 3, "rank": [1, 1]}]},
+    ],
+)
+def test_a_leaderboard_of_another_form_leaves_the_rest_of_the_summary(board):
+    good = {"system": "a", "n": 3, "rank": [1, 1], "win_rate": metric(0.7)}
+    evaluations = {
+        "of_another_form": board,
+        "contests": {"ranked_by": "win_rate", "systems": [good]},
+        "e": {"figures": FIGURES},
+    }
+    summary = run_summary({"evaluations": evaluations, "gates": [gate("e.accuracy", "passed")]})
+    assert [board["evaluation"] for board in summary["leaderboards"]] == ["contests"]
+    assert summary["main"]["metric"] == "accuracy"
+    assert [gate["metric"] for gate in summary["gates"]] == ["e.accuracy"]
+
+
 def test_slices_are_listed_worst_first_for_either_direction():
     groups = {
         "source.type": {

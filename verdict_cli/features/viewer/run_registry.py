@@ -227,7 +227,7 @@ class _Published(Struct, frozen=True):
 
 
 class _Evaluation(Struct, frozen=True):
-    """An evaluation; a leaderboard has `ranked_by` and `systems`."""
+    """An evaluation; a leaderboard has `ranked_by` and `systems`, which `_leaderboard` checks."""
 
     figures: dict[str, _Figure] = {}
     kind: str = ""
@@ -235,8 +235,8 @@ class _Evaluation(Struct, frozen=True):
     coverage: float | None = None
     warnings: list[str] = []
     groups: dict[str, dict[str, dict[str, _Figure]]] = {}
-    ranked_by: str = ""
-    systems: list[dict[str, Any]] = []
+    ranked_by: Any = ""
+    systems: Any = ()
 
 
 class _ReportFile(Struct, frozen=True):
@@ -274,18 +274,13 @@ class RunSummaries:
 
 
 def run_summary(content: Any) -> dict[str, Any]:
-    """The summary of a `report.json`; an empty one of what verdict did not write.
+    """The summary of a `report.json`; an empty one of what verdict did not write. A leaderboard of another form is left out.
 
     `main` is the first metric of the first evaluation (of a leaderboard, that of its first system), `second` one that
     is corrected for chance, `gates` are their outcomes, `evaluations` have all metrics and the main one by slice.
     """
     try:
         report = convert(content, _ReportFile)
-        boards = [
-            _leaderboard(name, evaluation)
-            for name, evaluation in report.evaluations.items()
-            if evaluation.ranked_by
-        ]
         evaluations = [
             _evaluation(name, evaluation, report.published.get(name, _Published()).metric)
             for name, evaluation in report.evaluations.items()
@@ -293,6 +288,11 @@ def run_summary(content: Any) -> dict[str, Any]:
         ]
     except (LookupError, TypeError, ValueError):
         return run_summary({})
+    boards = []
+    for name, evaluation in report.evaluations.items():
+        if evaluation.ranked_by:
+            with suppress(LookupError, TypeError, ValueError):
+                boards.append(_leaderboard(name, evaluation))
     measured = next((each for each in evaluations if each["main"]), None)
     return {
         "main": _of_leaderboards(boards) if measured is None else measured["main"],
