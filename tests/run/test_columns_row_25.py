@@ -52,16 +52,26 @@ def test_row_25_what_the_selected_rows_can_give_is_no_error(keys, shell):
     assert done.code == 0, done.err
 
 
+BROKEN = (
+    "{prediction: output.score, target: source.label, by: ['1 / (output.score - output.score)']}"
+)
+
+
+def run_with_broken(shell: Shell, gates: str) -> Outcome:
+    """A run of two evaluations of which one cannot be measured."""
+    step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
+    evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {BROKEN}"
+    shell.config(step, f"model: baseline/lexical\n{evaluate}\ngates: {gates}")
+    shell.write("rows.jsonl", jsonl(ROWS))
+    return shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
+
+
 def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured(
     shell,
 ):
-    step = "  - {unit: JudgeUnit, name: j, scale: boolean, prompt: '{source.text}'}"
-    broken = "{prediction: output.score, target: source.label, by: ['1 / (output.score - output.score)']}"
-    evaluate = f"evaluate:\n  right: {{prediction: output.score, target: source.label}}\n  broken: {broken}"
-    gates = "gates: [{metric: right.accuracy, min: 0}, {metric: broken.accuracy, min: 0}]"
-    shell.config(step, f"model: baseline/lexical\n{evaluate}\n{gates}")
-    shell.write("rows.jsonl", jsonl(ROWS))
-    done = shell("run", "pipeline.yaml", "rows.jsonl", "--out", "out")
+    done = run_with_broken(
+        shell, "[{metric: right.accuracy, min: 0}, {metric: broken.accuracy, min: 0}]"
+    )
     assert done.code == 2
     assert "evaluate.broken.by[0]" in done.err
     report = json.loads((shell.folder / "out" / "report.json").read_text())
@@ -70,3 +80,15 @@ def test_row_25_a_paid_run_has_its_report_where_an_evaluation_cannot_be_measured
         "broken.accuracy"
     ] == "failed"
     assert "not measured: row 0" in (shell.folder / "out" / "report.md").read_text()
+
+
+def test_row_25_a_gate_that_cannot_be_decided_is_reported_with_its_limit(shell):
+    run_with_broken(shell, "[{metric: broken.accuracy, min: 0.8, confidence: 0.95}]")
+    out = shell.folder / "out"
+    gates = json.loads((out / "report.json").read_text())["gates"]
+    gate = next(gate for gate in gates if gate["metric"] == "broken.accuracy")
+    limit = "≥ 0.8 at 0.95 confidence"
+    assert (gate["verdict"], gate["limit"], gate["rule"]) == ("failed", 0.8, limit)
+    assert gate["reason"].startswith("row 0: ")
+    assert f'name="broken.accuracy {limit}"' in (out / "junit.xml").read_text()
+    assert f"broken.accuracy – ({limit})" in (out / "report.md").read_text()

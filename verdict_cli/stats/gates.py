@@ -126,10 +126,8 @@ def decide_gates(
 
 def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:
     """The failed outcomes of gates on evaluations that cannot be measured."""
-    return tuple(
-        GateOutcome(gate.metric, "failed", None, None, None, None, None, reason, "")
-        for gate in gates
-    )
+    outcomes = [_decided(gate, undefined_value(reason)) for gate in gates]
+    return tuple(replace(outcome, verdict="failed", reason=reason) for outcome in outcomes)
 
 
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
