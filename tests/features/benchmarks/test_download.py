@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
-from loopback_site import Site, cut_off, refused, unsaid, whole
+from loopback_site import Handler, Site, cut_off, refused, unsaid, whole
 
-from verdict_cli.errors import FetchError
+from verdict_cli.errors import FetchError, OutputError
 from verdict_cli.features.benchmarks.download import ATTEMPTS, DownloadTarget, _redirected, download
 
 BODY = b"".join(b"row %d\n" % place for place in range(20_000))
@@ -178,6 +179,28 @@ def test_more_than_the_limit_is_not_fetched(site, tmp_path, answer):
 def test_a_closed_port_is_reported(tmp_path):
     with pytest.raises(FetchError, match="could not be fetched in"):
         download(DownloadTarget("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
+
+
+def test_a_server_that_falls_silent_within_a_file_is_reported(site, tmp_path, monkeypatch):
+    def answer(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(BODY)))
+        handler.end_headers()
+        handler.wfile.write(BODY[:10])
+        handler.wfile.flush()
+        sleep(0.3)
+
+    monkeypatch.setattr("verdict_cli.features.benchmarks.download.SILENCE_S", 0.05)
+    site.answers = [answer]
+    assert "the server sent nothing for 0.05 s" in failure(site, tmp_path)
+
+
+def test_a_place_below_a_file_is_no_place_for_a_download(site, tmp_path):
+    place = tmp_path / "file"
+    place.write_text("")
+    message = f"{place / 'data.txt'} cannot be written: (?s:.*) choose a writable --out"
+    with pytest.raises(OutputError, match=message):
+        download(DownloadTarget(f"{site.url}/data.txt", place / "data.txt"), pause=Clock())
 
 
 def test_a_check_that_refuses_leaves_nothing(site, tmp_path):

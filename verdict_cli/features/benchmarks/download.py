@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException, HTTPResponse
@@ -83,6 +84,10 @@ class _InterruptedError(Exception):
         self.retry_after_s = retry_after_s
 
 
+def _silence() -> _InterruptedError:
+    return _InterruptedError(f"the server sent nothing for {SILENCE_S:g} s")
+
+
 def download(
     target: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = sleep
 ) -> str:
@@ -107,7 +112,8 @@ def download(
             hint="free space, or choose a writable --out",
         ) from None
     finally:
-        target.part.unlink(missing_ok=True)
+        with suppress(OSError):  # nothing was written, or it is in place by now
+            target.part.unlink()
     return digest
 
 
@@ -150,6 +156,8 @@ def _next_chunk(response: HTTPResponse) -> bytes | None:
     """The next bytes; empty where the server ends the response, None where it breaks it off."""
     try:
         return response.read(_CHUNK)
+    except TimeoutError:
+        raise _silence() from None
     except (OSError, HTTPException):
         return None
 
@@ -171,7 +179,7 @@ def _open(target: DownloadTarget) -> HTTPResponse:
         try:
             response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=SILENCE_S)
         except TimeoutError:
-            raise _InterruptedError(f"the server sent nothing for {SILENCE_S:g} s") from None
+            raise _silence() from None
         except (OSError, HTTPException) as error:
             raise _InterruptedError(str(getattr(error, "reason", error))) from None
         location = response.headers.get("Location")
