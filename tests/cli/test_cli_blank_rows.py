@@ -103,3 +103,29 @@ def test_rows_without_labels_are_scored_unless_a_name_is_near_or_a_gate_asks(
     if code == 0:
         assert "there are no labels: no row has 'label'" in done.err
         assert done.err.count("label'") == 1 and "is null in all" not in done.err
+
+
+def without_labels(shell: Any, dataset: str = "", slot: str = "{source.answer}") -> Any:
+    """The check of a pipeline with this dataset's keys on rows that have an answer and nothing else."""
+    text = JUDGE.format(dataset=dataset, slot=slot).partition("evaluate:")[0] + LABELLED
+    data = shell.write("rows.jsonl", '{"answer": "a"}\n' * 2)
+    return shell("validate", shell.write("judge.yaml", text), data)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["trace: source.absent", "where: source.absent == 1", "where: source.absent is not defined"],
+)
+def test_a_column_of_a_dataset_key_is_no_label_that_may_be_absent(shell, key):
+    done = without_labels(shell, f"dataset: {{{key}}}\n")
+    name = key.partition(":")[0]
+    assert done.code == 2
+    assert f"dataset.{name}: the data has no column 'absent'" in done.err
+    assert "no row has 'absent'" not in done.err
+
+
+def test_an_absent_label_is_not_among_the_columns_of_the_data(shell):
+    done = without_labels(shell, slot="{source.anser}")
+    assert done.code == 2
+    assert "has no column 'anser'" in done.err
+    assert "rows.jsonl are: answer\n" in done.err

@@ -234,6 +234,12 @@ class UsedColumn(Struct, frozen=True):
     is_shown: bool = False
     """Whether a prompt needs its value: a row in which it is blank cannot be judged."""
 
+    @property
+    def is_of_metrics(self) -> bool:
+        """Whether metrics alone need it: not a unit, and not a key of `dataset`, which would be named first."""
+        is_of_dataset = self.location.path.startswith("dataset.")
+        return self.is_needed and not self.asked and not is_of_dataset
+
 
 class LiteralBrace(Struct, frozen=True):
     """A literal brace in a prompt that holds a name alone."""

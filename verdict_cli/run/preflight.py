@@ -217,7 +217,7 @@ def dataset_for(
 def _without_labels(plan: Plan, dataset: Dataset) -> Dataset:
     """The dataset; where it lacks columns that metrics alone use, the file has no gate, and no column is named like them,
     they are read as null: the rows are judged, and it is told that there are no labels."""
-    alone = [used for used in plan.columns if not used.asked and used.is_needed]
+    alone = [used for used in plan.columns if used.is_of_metrics]
     if not alone or plan.gates:
         return dataset
     try:
@@ -258,6 +258,7 @@ def _first_columns(dataset: Dataset) -> dict[str, None]:
         cast=None,
         keep=None,
         id=None,
+        unlabelled=(),
         skip_bad_rows=True,
     )
     return dict.fromkeys(name for row in islice(stream_rows(bare), _PEEKED) for name in row.source)
