@@ -243,3 +243,11 @@ def test_a_pool_over_words_names_both_ways_out(refusal, plan):
         assert "scores:" in problem.hint and "ModePoolUnit" in problem.hint
     scored = plan(text % ("{values: [no, yes], scores: {no: 0, yes: 1}}", "")).plan
     assert scored.nodes[-1].output.fields["score"].type_name() == "float"
+
+
+def test_a_column_without_a_name_can_be_used(plan):
+    compiled = plan("""
+        dataset: {where: "source['']"}
+        pipeline: [{unit: JudgeUnit, prompt: "{source['']}"}]
+    """).plan
+    assert [used.column for used in compiled.columns] == [""]

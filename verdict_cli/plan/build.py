@@ -516,8 +516,8 @@ def _check_item_column(node: Node, place: Place) -> None:
 def _check_pinned_uses(place: Place, scope: NodeScope, nodes: Sequence[Node | None]) -> None:
     """Report a pinned unit that uses the row, or a unit that runs for every row."""
     uses = scope.uses
-    row = [f"source.{column}" for column in sorted(uses.columns)] or ["source"] * uses.whole_row
-    for source in row[:1]:
+    if uses.columns or uses.whole_row:
+        source = f"source.{min(uses.columns)}" if uses.columns else "source"
         message = f"a pinned unit runs once, but this one uses `{source}`"
         hint = "take the row out of it, or leave `pin` out"
         place.problem("pinned-uses-row", message, hint)
@@ -628,7 +628,7 @@ def _location_of(column: str, place: Place) -> Problem:
     naming = ((keys, text) for keys, text in _texts(part, ()) if column in text)
     keys, text = next(naming, ((), ""))
     location = place.located("", "", "", *keys)
-    above = text.partition(column)[0].count("\n")
+    above = text[: text.find(column)].count("\n")
     is_block = above > 0 or text.endswith("\n") or "\n" in text.rstrip("\n")
     return replace(location, line=location.line + 1 + above, column=0) if is_block else location
 

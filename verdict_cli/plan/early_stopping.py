@@ -239,8 +239,7 @@ def _refuse_keys_of_means(until: Until, pool: Node, unit: ModePoolUnit) -> None:
 def _count(kinds: Sequence[FieldType]) -> int | None:
     """How many values the field can have, None where that is not known or the units differ."""
     counts = {len(all_values(kind) or ()) for kind in kinds}
-    count = counts.pop()
-    return None if counts else count or None
+    return (counts.pop() or None) if len(counts) == 1 else None
 
 
 def _node(nodes: Sequence[Node | None], index: int) -> Node:
