@@ -4,7 +4,7 @@ import pytest
 
 from verdict_cli.errors import UsageError
 from verdict_cli.features.wizard.answers import choice_labels, parse_scale, proposed_scale
-from verdict_cli.features.wizard.columns import Column
+from verdict_cli.features.wizard.columns import DatasetColumn
 
 PAIR = ["response_a", "response_b"]
 
@@ -43,7 +43,7 @@ def test_a_scale_without_the_labels_is_refused():
     ],
 )
 def test_a_column_says_which_text_is_better_or_it_is_not_read(name, labels, choices):
-    assert choice_labels(PAIR, Column((name,), labels)) == choices
+    assert choice_labels(PAIR, DatasetColumn((name,), labels)) == choices
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_column_says_which_text_is_better_or_it_is_not_read(name, labels, choi
     ],
 )
 def test_an_option_is_named_by_number_letter_or_column(labels, choices):
-    assert choice_labels(["x", "y", "z"], Column(("label",), labels)) == choices
+    assert choice_labels(["x", "y", "z"], DatasetColumn(("label",), labels)) == choices

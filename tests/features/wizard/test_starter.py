@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from verdict_cli.features.wizard.answers import choice_labels, parse_scale
-from verdict_cli.features.wizard.columns import Column, DatasetColumns, nameable
+from verdict_cli.features.wizard.columns import DatasetColumn, DatasetColumns, nameable
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validate_document
@@ -42,8 +42,8 @@ def built_from(
     labels: list[Any],
     **shape: Any,
 ) -> None:
-    label = Column((target,), labels) if target else None
-    read = [Column((name,), ["text"] * len(labels)) for name in columns if name != target]
+    label = DatasetColumn((target,), labels) if target else None
+    read = [DatasetColumn((name,), ["text"] * len(labels)) for name in columns if name != target]
     judge = FirstJudge(
         "judge",
         DatasetColumns(
@@ -68,7 +68,7 @@ def built_from(
 def test_pairs_and_options_give_valid_pipelines(columns, question):
     target = None if "label" in columns else "label"
     labels = ["A", "B"]
-    choices = choice_labels(columns, Column(("label",), labels))
+    choices = choice_labels(columns, DatasetColumn(("label",), labels))
     compared = tuple((name,) for name in columns)
     built_from(
         columns,

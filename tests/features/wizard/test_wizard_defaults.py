@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonl import jsonl
 
-from verdict_cli.features.wizard.columns import Column, main_column
+from verdict_cli.features.wizard.columns import DatasetColumn, main_column
 from verdict_cli.language.document.document import read_document
 
 TEXTS = ("the first text of the row", "another text that is longer", "a third one")
@@ -260,7 +260,7 @@ def test_every_part_of_a_row_that_is_judged_is_in_the_prompt(shell):
     ],
 )
 def test_references_and_questions_are_not_what_is_judged(columns, judged):
-    read = [Column((name,), TEXTS) for name in columns]
+    read = [DatasetColumn((name,), TEXTS) for name in columns]
     assert main_column(read).name == judged
 
 

@@ -674,14 +674,14 @@ class SkippedSet(Struct, frozen=True):
     problem: Problem
 
 
-class Selection(Struct, frozen=True):
+class CaseSelection(Struct, frozen=True):
     """The cases that a name stands for, and the sets that are left out."""
 
     cases: list[Case]
     skipped: list[SkippedSet]
 
 
-def select_cases(name: str, recordings: Path) -> Selection:
+def select_cases(name: str, recordings: Path) -> CaseSelection:
     """The cases of that name or below it (`llmbar/GPT-4`); for `all`, those of every set.
 
     Raises UsageError if there is none.
@@ -699,7 +699,7 @@ def select_cases(name: str, recordings: Path) -> Selection:
             f"{recordings} holds no recordings of {name}",
             hint=f"give the folder that has {', '.join(folder.name for folder in folders.values())}",
         )
-    selection = Selection([], [])
+    selection = CaseSelection([], [])
     for set_name, folder in folders.items():
         missing = Problem("file-not-found", "this set is missing", REMAKE, str(folder))
         try:
@@ -719,4 +719,4 @@ def select_cases(name: str, recordings: Path) -> Selection:
             f"no recorded case is called {name!r}",
             hint=nearest_spelling(name, [case.name for case in selection.cases]),
         )
-    return Selection(selected, selection.skipped)
+    return CaseSelection(selected, selection.skipped)

@@ -11,7 +11,12 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from verdict_cli.errors import UsageError
-from verdict_cli.features.wizard.columns import MAX_CATEGORIES, Column, numeric, without_blanks
+from verdict_cli.features.wizard.columns import (
+    MAX_CATEGORIES,
+    DatasetColumn,
+    numeric,
+    without_blanks,
+)
 from verdict_cli.language.scales.written_number import fold_case
 
 _YES, _NO = frozenset(("yes", "y", "true", "t")), frozenset(("no", "n", "false", "f"))
@@ -132,7 +137,7 @@ def _scale_hint(values: Sequence[Any], labels: Sequence[str]) -> str:
     return "give boolean, 1-5, or words from worst to best: --scale bad,fair,good"
 
 
-def choice_labels(names: Sequence[str], label: Column) -> dict[Any, str] | None:
+def choice_labels(names: Sequence[str], label: DatasetColumn) -> dict[Any, str] | None:
     """Label -> the letter of the text that it names by its number, letter or column, or `tie`; None where one label names
     none.
 

@@ -58,7 +58,7 @@ Path = tuple[str | int, ...]
 """A column's name, and the keys and places within it."""
 
 
-class Column(Struct, frozen=True, dict=True):
+class DatasetColumn(Struct, frozen=True, dict=True):
     """A column of the first rows, or a field within one, such as `conv.id`."""
 
     path: Path
@@ -156,7 +156,7 @@ class Column(Struct, frozen=True, dict=True):
             return None
         return f"{declared}?" if None in self.values else declared
 
-    def holds(self, other: Column) -> bool:
+    def holds(self, other: DatasetColumn) -> bool:
         """Whether the other column is this one, or a field within it."""
         return other.path[: len(self.path)] == self.path
 
@@ -165,7 +165,7 @@ class DatasetColumns(Struct, frozen=True):
     """The columns of a dataset, and the fields within them, by name."""
 
     data: str
-    by_name: Mapping[str, Column]
+    by_name: Mapping[str, DatasetColumn]
 
     @property
     def names(self) -> list[str]:
@@ -173,12 +173,12 @@ class DatasetColumns(Struct, frozen=True):
         return [name for name, column in self.by_name.items() if len(column.path) == 1]
 
     @property
-    def proposable(self) -> list[Column]:
+    def proposable(self) -> list[DatasetColumn]:
         """The columns that may be proposed for anything."""
         columns = self.by_name.values()
         return [each for each in columns if each.path[0] not in _CLOSED and nameable(each.name)]
 
-    def judged(self) -> tuple[Column, ...]:
+    def judged(self) -> tuple[DatasetColumn, ...]:
         """The columns that a judge is proposed to read."""
         read = [column for column in self.proposable if column.is_readable]
         if not read:
@@ -190,7 +190,7 @@ class DatasetColumns(Struct, frozen=True):
             column for column in read if not column.is_optional or column is main_column(read)
         )
 
-    def labels(self, read: Sequence[Column]) -> list[Column]:
+    def labels(self, read: Sequence[DatasetColumn]) -> list[DatasetColumn]:
         """The columns that are proposed as the right answer of a judge that reads these, the best first."""
         is_compared = bool(self.compared(read))
         candidates = []
@@ -217,11 +217,11 @@ class DatasetColumns(Struct, frozen=True):
                 return column.name
         return None
 
-    def compared(self, read: Sequence[Column]) -> tuple[Path, ...]:
+    def compared(self, read: Sequence[DatasetColumn]) -> tuple[Path, ...]:
         """The texts of which one is the best: columns whose names differ in nothing but A and B, 1 and 2, chosen and
         rejected, or the entries of a list with the same length in each row. Two columns count only where the judge reads
         them."""
-        groups: dict[tuple[Any, ...], dict[str, Column]] = {}
+        groups: dict[tuple[Any, ...], dict[str, DatasetColumn]] = {}
         apart = _CONTEXTS | _REFERENCES | (_LABELS - _COMPARISONS)
         for column in self.proposable:
             if not apart.isdisjoint(column.words):
@@ -246,7 +246,7 @@ class DatasetColumns(Struct, frozen=True):
                     return tuple((*column.path, place) for place in range(max(lengths)))
         return ()
 
-    def check(self, names: Sequence[str], flag: str) -> tuple[Column, ...]:
+    def check(self, names: Sequence[str], flag: str) -> tuple[DatasetColumn, ...]:
         """The columns. UsageError for none, for one that is missing, and for one that no placeholder can name."""
         if not names:
             hint = f"the columns are: {', '.join(self.by_name)}"
@@ -260,7 +260,7 @@ class DatasetColumns(Struct, frozen=True):
                 raise UsageError(f"a placeholder cannot refer to the column {name!r}", hint=hint)
         return tuple(self.by_name[name] for name in dict.fromkeys(names))
 
-    def check_label(self, name: str) -> Column:
+    def check_label(self, name: str) -> DatasetColumn:
         """The column with the right answers. UsageError for one that cannot have them."""
         (column,) = self.check([name], "--target")
         if not column.present:
@@ -281,16 +281,16 @@ def read_columns(data: str) -> DatasetColumns:
     names = dict.fromkeys(name for row in rows for name in row)
     if not names:
         raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
-    columns: dict[str, Column] = {}
+    columns: dict[str, DatasetColumn] = {}
     for name in names:
         values = [row.get(name) for row in rows]
         is_optional = not all(name in row for row in rows)
-        for column in _with_fields(Column((name,), values, is_optional)):
+        for column in _with_fields(DatasetColumn((name,), values, is_optional)):
             columns.setdefault(column.name, column)
     return DatasetColumns(data, columns)
 
 
-def _with_fields(column: Column) -> Iterator[Column]:
+def _with_fields(column: DatasetColumn) -> Iterator[DatasetColumn]:
     """The column, and the fields of its mappings down to three levels, such as `conv.id`."""
     yield column
     present_values = [value for value in column.values if value is not None]
@@ -300,10 +300,10 @@ def _with_fields(column: Column) -> Iterator[Column]:
         key for value in present_values for key in value if isinstance(key, str)
     ):
         values = [(value or {}).get(key) for value in column.values]
-        yield from _with_fields(Column((*column.path, key), values))
+        yield from _with_fields(DatasetColumn((*column.path, key), values))
 
 
-def _in_a_row(columns: Mapping[str, Column]) -> list[Column]:
+def _in_a_row(columns: Mapping[str, DatasetColumn]) -> list[DatasetColumn]:
     """The columns in the order of their marks, such as 1, 2, 3; none where a mark is missing."""
     for text in _MARKS:
         marks = text.split()
@@ -313,7 +313,7 @@ def _in_a_row(columns: Mapping[str, Column]) -> list[Column]:
     return []
 
 
-def main_column(read: Sequence[Column]) -> Column:
+def main_column(read: Sequence[DatasetColumn]) -> DatasetColumn:
     """Of the columns that a judge reads the one that is judged, rather than what it answers or follows from."""
     texts = [column for column in read if _REFERENCES.isdisjoint(words_of(column.name))]
     answers = [column for column in texts if column.subject in _ANSWERS]

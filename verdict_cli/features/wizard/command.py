@@ -16,7 +16,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard.answers import BOOLEAN, choice_labels, label_words
-from verdict_cli.features.wizard.columns import Column, DatasetColumns, Path, read_columns
+from verdict_cli.features.wizard.columns import DatasetColumn, DatasetColumns, Path, read_columns
 from verdict_cli.features.wizard.pipeline_text import FirstJudge, pipeline_text, plain_name
 from verdict_cli.features.wizard.questions import Answers, ask_dataset, default_question
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
@@ -158,7 +158,9 @@ def _first_pipeline(name: str, answers: Answers, question: str | None, model: st
     )
 
 
-def _without_label(read: tuple[Column, ...], target: Column | None) -> tuple[Column, ...]:
+def _without_label(
+    read: tuple[DatasetColumn, ...], target: DatasetColumn | None
+) -> tuple[DatasetColumn, ...]:
     """The columns without the one that has the label. UsageError where there is no other one."""
     if target is None:
         return read
@@ -178,7 +180,7 @@ def _without_label(read: tuple[Column, ...], target: Column | None) -> tuple[Col
     return remaining_columns
 
 
-def _choices(compared: Sequence[Path], target: Column | None) -> dict[str, str] | None:
+def _choices(compared: Sequence[Path], target: DatasetColumn | None) -> dict[str, str] | None:
     """Label -> the letter of the text that it names. A warning where the labels do not say that."""
     names = [".".join(map(str, path)) for path in compared]
     letters = [f"{name} is {letter}" for name, letter in zip(names, "ABCDEFGHI", strict=False)]
@@ -201,7 +203,7 @@ def _choices(compared: Sequence[Path], target: Column | None) -> dict[str, str] 
     return choices
 
 
-def _print_labels(columns: DatasetColumns, read: Sequence[Column]) -> None:
+def _print_labels(columns: DatasetColumns, read: Sequence[DatasetColumn]) -> None:
     """Say that nothing is compared, and which columns could be labels."""
     labels = [column for column in columns.by_name.values() if column.kind == "label"]
     other_names = [column.name for column in labels if column not in read]

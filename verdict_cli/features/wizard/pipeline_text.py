@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.features.wizard.answers import BOOLEAN, AnswerScale, label_words, truth
-from verdict_cli.features.wizard.columns import Column, DatasetColumns, Path, numeric
+from verdict_cli.features.wizard.columns import DatasetColumn, DatasetColumns, Path, numeric
 from verdict_cli.language.scales.written_number import fold_case
 
 _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
@@ -57,12 +57,12 @@ class FirstJudge(Struct, frozen=True):
 
     name: str
     columns: DatasetColumns
-    read: tuple[Column, ...]
+    read: tuple[DatasetColumn, ...]
     question: str
     model: str
     api_base: str | None = None
     scale: AnswerScale = BOOLEAN
-    target: Column | None = None
+    target: DatasetColumn | None = None
     """The column with the labels that its answers are compared with."""
     compared: tuple[Path, ...] = ()
     choices: Mapping[Any, str] | None = None
@@ -173,7 +173,7 @@ def _evaluate(judge: FirstJudge) -> str:
     return f"{head}  score:\n    value: {yaml_value(value)}\n"
 
 
-def _agreement(judge: FirstJudge, label: Column) -> tuple[str, str]:
+def _agreement(judge: FirstJudge, label: DatasetColumn) -> tuple[str, str]:
     """The target, and a further key of the evaluation with the labels."""
     path = expression(label)
     has_blanks = len(label.present) < len(label.values)
@@ -209,7 +209,7 @@ def _is_true(path: str, labelled: str, labels: Sequence[Any]) -> str:
     return f"{labelled}{path} | string | trim | lower in {json.dumps(yes or ['yes'])}"
 
 
-def expression(column: Column) -> str:
+def expression(column: DatasetColumn) -> str:
     """The expression of a column."""
     if column.is_optional and len(column.path) == 1:
         return f"source.get({expression_literal(column.name)})"

@@ -21,7 +21,7 @@ from verdict_cli.features.wizard.answers import (
 )
 from verdict_cli.features.wizard.columns import (
     MAX_CATEGORIES,
-    Column,
+    DatasetColumn,
     DatasetColumns,
     main_column,
     read_columns,
@@ -63,7 +63,7 @@ class Answers(Struct, frozen=True):
         """Whether the user is asked."""
         return not self.yes and self.columns_option is None
 
-    def judged(self) -> tuple[Column, ...]:
+    def judged(self) -> tuple[DatasetColumn, ...]:
         """The columns that the judge reads. UsageError where nobody can be asked."""
         proposed = self.data.judged()
         names = ",".join(column.name for column in proposed)
@@ -74,7 +74,7 @@ class Answers(Struct, frozen=True):
             for name, column in self.data.by_name.items():
                 print_message(f"  {name:20} {_shorten(next(iter(column.present), None))}")
 
-        def parse(answer: str) -> tuple[Column, ...]:
+        def parse(answer: str) -> tuple[DatasetColumn, ...]:
             if proposed and answer == names:
                 return proposed
             words = [word.strip() for word in answer.split(",") if word.strip()]
@@ -83,10 +83,10 @@ class Answers(Struct, frozen=True):
         question = "What is judged? The columns that the judge reads, without the right answers"
         return self._answer(self.columns_option, question, parse, names)
 
-    def target(self, read: Sequence[Column]) -> Column | None:
+    def target(self, read: Sequence[DatasetColumn]) -> DatasetColumn | None:
         """The column with the right answers; None if there is none."""
 
-        def parse(answer: str) -> Column | None:
+        def parse(answer: str) -> DatasetColumn | None:
             if answer.lower() == NONE and answer not in self.data.by_name:
                 return None
             return self.data.check_label(answer)
@@ -96,7 +96,7 @@ class Answers(Struct, frozen=True):
         question = "What is the right answer? The column with people's labels, or none"
         return self._answer(self.target_option, question, parse, proposed)
 
-    def scale(self, target: Column | None) -> AnswerScale:
+    def scale(self, target: DatasetColumn | None) -> AnswerScale:
         """What the answer may be."""
         if target is None and self.scale_option is None and not self.is_asking:
             return BOOLEAN
@@ -122,7 +122,7 @@ class Answers(Struct, frozen=True):
             return ask(question, parse, proposed or None)
         return parse(proposed if option is None else option)
 
-    def _missing_columns(self, proposed: Sequence[Column]) -> UsageError:
+    def _missing_columns(self, proposed: Sequence[DatasetColumn]) -> UsageError:
         names = ",".join(column.name for column in proposed) or "COLUMN"
         label = next((column.name for column in self.data.labels(proposed)), NONE)
         command = ["verdict", "init", self.data.data, "--columns", names, "--target", label]
@@ -154,7 +154,7 @@ def ask_dataset() -> DatasetColumns:
     return ask("Your dataset (JSONL, JSON, CSV, TSV, Excel or Parquet)", read_columns)
 
 
-def default_question(read: Sequence[Column], target: Column | None) -> str:
+def default_question(read: Sequence[DatasetColumn], target: DatasetColumn | None) -> str:
     """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
     thing = _spoken(main_column(read))
     if target is None:
@@ -169,7 +169,7 @@ def default_question(read: Sequence[Column], target: Column | None) -> str:
     return f"What is the {_spoken(target)} of the {thing}?"
 
 
-def _spoken(column: Column) -> str:
+def _spoken(column: DatasetColumn) -> str:
     """The column's name in a sentence."""
     return str(column.path[-1]).replace("_", " ")
 

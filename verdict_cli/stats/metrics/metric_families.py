@@ -191,7 +191,7 @@ def statistics_of_runs(
     return sample, statistics
 
 
-class Family(Struct, frozen=True):
+class MetricFamily(Struct, frozen=True):
     """What metrics of one input have in common: the columns whose distinct rows are the atoms, the statistics at these
     rows, and why the types of these rows do not fit, "" where they do."""
 
@@ -450,31 +450,33 @@ def _correlation_within(metric: str, x: Floats, y: Floats) -> float:
     return float(statistics[name].at(np.ones((1, len(x))))[0])
 
 
-FAMILIES: dict[MetricInput, Family] = {
-    "labels": Family(_label_keys, _labels),
-    "evaluator": Family(_label_keys, _labels),
-    "ranking": Family(_label_keys, _rankings),
-    "numbers": Family(
+FAMILIES: dict[MetricInput, MetricFamily] = {
+    "labels": MetricFamily(_label_keys, _labels),
+    "evaluator": MetricFamily(_label_keys, _labels),
+    "ranking": MetricFamily(_label_keys, _rankings),
+    "numbers": MetricFamily(
         lambda data: (data.targets.numbers, data.predictions.numbers), _number_pairs, _number_error
     ),
-    "within": Family(_label_keys, _labels, _number_error),
-    "probability": Family(_probability_keys, _probabilities, _probability_error),
-    "value": Family(lambda data: (data.value.numbers,), _values, _value_error),
-    "samples": Family(_label_keys, _labels, _value_error),
-    "panel": Family(lambda data: (*data.votes, data.target), _panel, _panel_error),
-    "consistent": Family(
+    "within": MetricFamily(_label_keys, _labels, _number_error),
+    "probability": MetricFamily(_probability_keys, _probabilities, _probability_error),
+    "value": MetricFamily(lambda data: (data.value.numbers,), _values, _value_error),
+    "samples": MetricFamily(_label_keys, _labels, _value_error),
+    "panel": MetricFamily(lambda data: (*data.votes, data.target), _panel, _panel_error),
+    "consistent": MetricFamily(
         lambda data: (data.consistent.numbers,),
         lambda data, positions: _share("consistency", data.consistent.numbers[positions]),
         _consistent_error,
     ),
-    "choice": Family(
+    "choice": MetricFamily(
         _label_keys,
         lambda data, positions: _share("first_position_rate", _is_first(data, positions)),
         _choice_error,
     ),
-    "choice_length": Family(
+    "choice_length": MetricFamily(
         lambda data: (data.prediction, np.sign(data.longer.numbers)), _longer, _choice_error
     ),
-    "lengths": Family(lambda data: (data.prediction, data.longer.numbers), _lengths, _choice_error),
+    "lengths": MetricFamily(
+        lambda data: (data.prediction, data.longer.numbers), _lengths, _choice_error
+    ),
 }
 """`within` and `samples` are measured cluster by cluster, of values that `values_by_cluster` computes."""
