@@ -278,9 +278,10 @@ def uncounted_fields(kind: type[Any]) -> dict[str, Uncounted]:
 
 class Expected(Struct, frozen=True):
     """Marks, in `Annotated`, a value of several forms with its words for one that has none of them: what was expected, and
-    a hint."""
+    a hint. ``replacement`` gives the value that is surely meant, None where there is none."""
 
     words: Callable[[Any], MessageAndHint]
+    replacement: Callable[[Any], Any] = lambda value: None
 
 
 def display_value(value: Any) -> str:

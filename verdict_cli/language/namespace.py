@@ -319,7 +319,8 @@ class Namespace(Struct, eq=False, dict=True):
             declared = self.spec.file.units.get(name)
             if name in chain:
                 message = f"the unit type {name!r} builds on itself"
-                raise UnknownNameError(message, "", "unknown-unit", path)
+                hint = "name a built-in type, or one that does not lead back to it"
+                raise UnknownNameError(message, hint, "unknown-unit", path)
             if declared is None:
                 kind = self._class_of(name, path)
                 document = kind.default().document((), {})
@@ -435,6 +436,10 @@ class Namespace(Struct, eq=False, dict=True):
         """The namespace, steps and path of a named block of this file or of `FILE#name`. Reports an unknown one and
         returns None."""
         file, mark, block = name.rpartition("#")
+        if mark and not file:
+            hint = f"write `{block}` for a block of this file" if block else "write `FILE#name`"
+            self.problem("bad-file", f"no file is named before the # of {name!r}", hint, path)
+            return None
         owner = self._file(file, path) if mark else self
         if owner is None:
             return None

@@ -293,6 +293,13 @@ def test_a_key_that_is_no_word_is_refused(text):
     assert problem(text).code == "key"
 
 
+def test_a_key_that_is_nothing_is_told_how_to_write_it():
+    (problem,) = problems("a: {null: 1}")
+    assert problem.hint == "Write the key before its colon, `null` and `~` in quotes."
+    (problem,) = problems("a: {[b]: 1}")
+    assert "Text that begins with `{` or `[` must be in quotes" in problem.hint
+
+
 def test_a_merge_key_is_refused():
     error = problem("a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n")
     assert (

@@ -43,6 +43,9 @@ def problem(text: str) -> Problem:
         (HEAD + "models: {a: {name: m, temprature: 1}}\n" + UNIT, (4, 23), "models.a.temprature", "unknown-key", "", "'temperature'"),
         (HEAD + "models: {a: {name: m, api_key: sk}}\n" + UNIT, (4, 23), "models.a.api_key", "unknown-key", "", "`api_key_env`"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, promt: x, prompt: x}]}]", (4, 37), "pipeline[0].layer[0].promt", "unknown-key", "", "'prompt'"),
+        (HEAD + UNIT + "1.5: x\n", (7, 1), "[1.5]", "unknown-key", "unknown key 1.5", "such as `verdict`"),
+        (HEAD + UNIT + "    true: x\n", (7, 5), "pipeline[0][true]", "unknown-key", "unknown key true", ""),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: x, block: []}]", (4, 39), "pipeline[0].block", "unknown-key", "unknown key 'block'", "write two steps"),
         # a key that must be a name
         (HEAD + UNIT + "evaluate:\n  ../../../escaped: {value: output.score}\n", (8, 3), "evaluate['../../../escaped']", "wrong-value", "'../../../escaped': must match ^[A-Za-z_]", ""),
         (HEAD + UNIT + "evaluate: {'a/b': {value: output.score}}\n", (7, 12), "evaluate['a/b']", "wrong-value", "'a/b': must match", ""),
@@ -65,6 +68,9 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "    extract: rav\n", (7, 14), "pipeline[0].extract", "wrong-value", "'rav' is not one of", "'raw'"),
         (HEAD + UNIT + "    response: {a: 3}\n", (7, 19), "pipeline[0].response.a", "wrong-type", "expected a type, found 3", "`str`"),
         (HEAD + "pipeline: [{unit: CoTUnit, prompt: [x]}]", (4, 36), "pipeline[0].prompt", "wrong-type", "expected a prompt, found a list", "file"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: {text: x}}]", (4, 36), "pipeline[0].prompt", "wrong-type", "expected a prompt, found a mapping", "file"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: {file: 3}}]", (4, 43), "pipeline[0].prompt.file", "wrong-type", "expected a text, found 3", "quotes"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: {source.a}}]", (4, 36), "pipeline[0].prompt", "wrong-type", "YAML reads {…} as a mapping", "'{source.a}'"),
         # wrong value
         ("verdict: 2\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-value", "2 is not a version", "write `1`"),
         ("verdict: true\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-type", "expected a whole number, found true", ""),
@@ -76,6 +82,10 @@ def problem(text: str) -> Problem:
         # yes and no
         (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write `true`"),
         (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write `false`"),
+        # names
+        (HEAD + "units: {'A b': {base: CoTUnit, prompt: x}}\npipeline: [{unit: A b}]", (5, 12), "pipeline[0].name", "wrong-value", "'a b': must match ^[A-Za-z_]", "snake case"),
+        (HEAD + "pipeline: [{use: '#b'}]", (4, 18), "pipeline[0].use", "bad-file", "no file is named before the # of '#b'", "write `b`"),
+        (HEAD + "units: {A: {base: A}}\n" + UNIT, (4, 19), "units.A.base", "unknown-unit", "builds on itself", "name a built-in type"),
         # unknown unit
         (HEAD + "pipeline: [{unit: JugdeUnit, prompt: x}]", (4, 19), "pipeline[0].unit", "unknown-unit", "'JugdeUnit'", "'JudgeUnit'"),
         (HEAD + UNIT + "    scale: likret\n", (7, 12), "pipeline[0].scale", "unknown-scale", "'likret'", "'likert'"),

@@ -174,6 +174,8 @@ class Composer:
             return None
         if key is None or isinstance(key, dict | list):
             hint = "Text that begins with `{` or `[` must be in quotes or in a block scalar: `prompt: |`."
+            if key is None:
+                hint = "Write the key before its colon, `null` and `~` in quotes."
             self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, position)
         elif key == "<<" and isinstance(event, events.ScalarEvent) and event.implicit[0]:
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."

@@ -16,7 +16,6 @@ from verdict_cli.config_model import (
     ConfigModel,
     Expected,
     LazyUnion,
-    MessageAndHint,
     display_value,
     key_descriptions,
     known_keys,
@@ -48,6 +47,11 @@ _MEANT = (
         ("threshold", "min", "min_score", "fail_under"),
         "metrics",
         "a limit is a gate, at the top of the file: `gates: [NAME.METRIC >= 0.8]`",
+    ),
+    (
+        ("unit", "layer", "block", "use"),
+        "when",
+        "a step has exactly one of `unit`, `layer`, `block`, `use`: write two steps",
     ),
     (
         ("n", "votes", "repeat", "times"),
@@ -154,6 +158,8 @@ _TYPES = {
 _OF_ANOTHER_FORM = {"too_short", *_TYPES}
 """What is found of a value in whose parts there are mistakes, too: it is of a form that is not meant."""
 
+_NO_FORM = ("union_tag_not_found", "union_tag_invalid")
+
 CLOSE = 0.65
 """How alike a word and its correction are at least: `judge` and `JudgeUnit` are, `label` and `panel` are not."""
 
@@ -193,32 +199,26 @@ def explain_error(
         path, owner, annotation = locate_error(root, detail["loc"])
         if _is_of_key(detail):
             path = path[:-1]
-        finding = findings.setdefault(path, _Finding(detail, set(), owner, annotation, path))
+        elif detail["type"] == "invalid_key":
+            path = (*path[:-1], detail["input"])
+        where = to_document(path)
+        finding = findings.setdefault(path, _Finding(detail, set(), owner, annotation, where))
         finding.kinds.add(detail["type"])
-    unquoted = {path[:-1] for path, finding in findings.items() if _is_unquoted(finding)}
     entered = {path[:depth] for path in findings for depth in range(len(path))}
     problems: dict[KeyPath, Problem] = {}
     for path, finding in findings.items():
-        where = path
-        if path[:-1] in unquoted:
-            if path[-1] != "jinja":
-                continue
-            where = path[:-1]
-            finding.replacement = "{" + ", ".join(map(str, finding.value)) + "}"
-            words = _unquoted(str(where[-1]), finding.replacement)
-        elif path in entered and finding.kinds <= _OF_ANOTHER_FORM:
+        if path in entered and finding.kinds <= _OF_ANOTHER_FORM:
             continue
-        else:
-            finding.replacement = _replacement(finding, document)
-            words = _words(finding, document)
+        finding.replacement = _replacement(finding, document)
+        words = _words(finding, document)
         if words.code == "unknown-key" and finding.owner is not None:
             feature = feature_of(finding.owner.__name__, finding.key)
             words = _without_feature(finding.key, feature) if feature else words
-        problems[where] = document.problem(
+        problems[path] = document.problem(
             words.code,
             words.message,
             words.hint,
-            to_document(where),
+            finding.path,
             key=words.at_key,
             replacement=finding.replacement,
         )
@@ -233,14 +233,6 @@ def explain_error(
         for path, problem in problems.items()
         if problem.code != "missing-key" or path not in renamed
     }
-
-
-def _is_unquoted(finding: _Finding) -> bool:
-    """Whether a prompt such as `{source.answer}` was written without quotes: a mapping of names without values."""
-    value = finding.value
-    if finding.kind != "missing" or finding.key != "jinja" or not isinstance(value, dict):
-        return False
-    return bool(value) and all(item is None for item in value.values())
 
 
 def _replacement(finding: _Finding, document: Document) -> Any:
@@ -259,6 +251,8 @@ def _replacement(finding: _Finding, document: Document) -> Any:
         evaluations = _evaluation_names(document)
         if len(evaluations) == 1 and value not in evaluations:
             replacement = f"{evaluations[0]}.{value}"
+    elif finding.kind in _NO_FORM and (expected := _expected(finding.annotation)):
+        replacement = expected.replacement(value)
     return replacement
 
 
@@ -355,11 +349,6 @@ def _bare_metric(finding: _Finding, document: Document) -> _Words:
     return _Words("wrong-value", f"{display_value(value)} names no evaluation", hint)
 
 
-def _unquoted(key: str, text: str) -> _Words:
-    hint = f"put the prompt in quotes, or under `|`: {key}: '{text}'"
-    return _Words("wrong-type", "YAML reads {…} as a mapping", hint)
-
-
 def _without_feature(key: str, feature: str) -> _Words:
     message = f"`{key}` needs the feature `{feature}`, which this verdict is without"
     hint = f"remove `{key}`, or install verdict with all of its features"
@@ -378,12 +367,18 @@ def _unknown_key(finding: _Finding) -> _Words:
     return _Words("unknown-key", f"unknown key '{finding.key}'", hint, at_key=True)
 
 
+def _key_is_no_text(finding: _Finding) -> _Words:
+    keys = () if finding.owner is None else known_keys(finding.owner)
+    hint = f"keys are words, such as `{keys[0]}`" if keys else ""
+    return _Words("unknown-key", f"unknown key {display_value(finding.value)}", hint, at_key=True)
+
+
 def _no_form(finding: _Finding) -> _Words:
-    words = _expected(finding.annotation)
-    if words is None:
+    expected = _expected(finding.annotation)
+    if expected is None:
         message = f"{display_value(finding.value)} is none of the possible forms"
         return _Words("wrong-type", message, "")
-    return _Words("wrong-type", *words(finding.value))
+    return _Words("wrong-type", *expected.words(finding.value))
 
 
 def _not_listed(finding: _Finding) -> _Words:
@@ -408,8 +403,8 @@ def _not_written(finding: _Finding) -> _Words:
 _WORDS: dict[str, Callable[[_Finding], _Words]] = {
     "missing": _missing,
     "extra_forbidden": _unknown_key,
-    "union_tag_not_found": _no_form,
-    "union_tag_invalid": _no_form,
+    "invalid_key": _key_is_no_text,
+    **dict.fromkeys(_NO_FORM, _no_form),
     "literal_error": _not_listed,
     "written_form": _not_written,
 }
@@ -532,11 +527,11 @@ def _members(bare: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
 
 
-def _expected(annotation: Any) -> Callable[[Any], MessageAndHint] | None:
-    """The words of a union, an optional one also, for a value that has none of its forms."""
+def _expected(annotation: Any) -> Expected | None:
+    """What a union, an optional one also, says of a value that has none of its forms."""
     bare, marks = _unwrapped(annotation)
-    words = (mark.words for mark in marks if isinstance(mark, Expected))
-    return next(words, None) or next(filter(None, map(_expected, _members(bare))), None)
+    own = (mark for mark in marks if isinstance(mark, Expected))
+    return next(own, None) or next(filter(None, map(_expected, _members(bare))), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:

@@ -59,12 +59,23 @@ class JinjaPrompt(ConfigModel):
 def _prompt_tag(value: Any) -> str | None:
     if isinstance(value, str):
         return "<text>"
-    if isinstance(value, PromptFile) or (isinstance(value, dict) and "file" in value):
+    keys = value if isinstance(value, dict) else ()
+    if isinstance(value, PromptFile) or "file" in keys:
         return "<file>"
-    return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
+    return "<jinja>" if isinstance(value, JinjaPrompt) or "jinja" in keys else None
+
+
+def _unquoted_text(value: Any) -> str | None:
+    """The prompt, such as `{source.answer}`, that YAML read as a mapping of names without values; None for another value."""
+    is_text = isinstance(value, dict) and value and all(item is None for item in value.values())
+    return "{" + ", ".join(map(str, value)) + "}" if is_text else None
 
 
 def _expected(value: Any) -> MessageAndHint:
+    text = _unquoted_text(value)
+    if text is not None:
+        hint = f"put the prompt in quotes, or under `|`: prompt: '{text}'"
+        return "YAML reads {…} as a mapping", hint
     return (
         f"expected a prompt, found {display_value(value)}",
         "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
@@ -78,7 +89,7 @@ PromptKey = TypeAliasType(
         | Annotated[PromptFile, Tag("<file>")]
         | Annotated[JinjaPrompt, Tag("<jinja>")],
         Discriminator(_prompt_tag),
-        Expected(_expected),
+        Expected(_expected, _unquoted_text),
     ],
 )
 """A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
