@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +30,14 @@ from verdict_cli.language.model_address import (
 )
 from verdict_cli.language.pipeline_file import Block, CustomStep, Layer
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import SCALES, Scale, named_scales, scale_of_type, written_range
+from verdict_cli.language.scales import (
+    SCALES,
+    Scale,
+    named_scales,
+    named_without_keys,
+    scale_of_type,
+    written_range,
+)
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
@@ -199,25 +206,25 @@ class Namespace(Struct, eq=False, dict=True):
 
         return map_parts(kind, checked)
 
-    def scale_named(self, name: str) -> Scale:
+    def scale_named(self, name: str, types: Collection[str] = ()) -> Scale:
         """The scale of that name: declared in the file, built in, or a registered type that needs no keys.
 
-        Raises UnknownNameError when there is none.
+        Raises UnknownNameError when there is none. ``types`` are other names that are possible where it stands.
         """
+        noun = "type or scale" if types else "scale"
         scale = self.spec.file.scales.get(name) or named_scales().get(name) or written_range(name)
         if scale is not None:
             return scale
         if SCALES.get(name) is None:
-            names = list(
-                dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"])
-            )
+            registered = named_without_keys() if types else SCALES.names()
+            names = {*types, *named_scales(), *self.spec.file.scales, *registered, "1-5"}
             ends = re.fullmatch(r"(\d+)\s*(?:to|\.\.|,|:|/)\s*(\d+)", name)
             hint = f"write `{ends[1]}-{ends[2]}`" if ends else nearest_spelling(name, names)
-            raise UnknownNameError(f"unknown scale {name!r}", hint)
+            raise UnknownNameError(f"unknown {noun} {name!r}", hint)
         scale = scale_of_type(name)
         if scale is None:
             raise UnknownNameError(
-                f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`"
+                f"the {noun} {name!r} needs keys", f"write it out: `{{type: {name}, …}}`"
             )
         return scale
 

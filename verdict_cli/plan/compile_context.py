@@ -4,6 +4,7 @@ sample values before anything runs."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from msgspec import Struct
@@ -14,7 +15,13 @@ from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionError, follow
-from verdict_cli.language.fields.field_keys import TYPES_HINT, TypeTextError, field_type, map_parts
+from verdict_cli.language.fields.field_keys import (
+    PLAIN,
+    TYPES_HINT,
+    TypeTextError,
+    field_type,
+    map_parts,
+)
 from verdict_cli.language.fields.types import (
     DistributionType,
     Fields,
@@ -150,14 +157,14 @@ def _read_calibration(key: CalibrationFile, kind: type[Compiled], place: Place) 
 def declared_types(declared: Mapping[str, Any], place: Place) -> Fields:
     """The types of declared fields; one that cannot be known is reported and `Unknown`."""
     types: Fields = {}
+    scale_named = partial(place.names.scale_named, types=PLAIN)
     for name, key in declared.items():
         try:
-            kind = field_type(key, place.names.scale_named)
+            kind = field_type(key, scale_named)
             types[name] = place.names.sound(kind, (*place.path, name))
         except (UnknownNameError, TypeTextError) as error:
             types[name] = UnknownType()
-            message = error.message.replace("scale", "type or scale", 1)
-            place.problem("unknown-type", message, error.hint or TYPES_HINT, name)
+            place.problem("unknown-type", error.message, error.hint or TYPES_HINT, name)
     return types
 
 

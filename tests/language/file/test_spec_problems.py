@@ -82,6 +82,11 @@ def problem(text: str) -> Problem:
         # yes and no
         (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write `true`"),
         (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write `false`"),
+        (HEAD + UNIT + "    response: {a: {b: {c: 3}}}\n", (7, 27), "pipeline[0].response.a.b.c", "wrong-type", "expected a type, found 3", "`str`"),
+        (HEAD + UNIT + "    response: {a: {b: {}}}\n", (7, 23), "pipeline[0].response.a.b", "wrong-value", "at least 1 expected", ""),
+        (HEAD + UNIT + "    response: {a: string}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'string'", "'str'"),
+        (HEAD + UNIT + "    response: {a: 'list[integer]'}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'integer'", "'int'"),
+        (HEAD + UNIT + "    response: {a: dict}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'dict'", "int, likert, list[str], str"),
         # names
         (HEAD + "units: {'A b': {base: CoTUnit, prompt: x}}\npipeline: [{unit: A b}]", (5, 12), "pipeline[0].name", "wrong-value", "'a b': must match ^[A-Za-z_]", "snake case"),
         (HEAD + "pipeline: [{use: '#b'}]", (4, 18), "pipeline[0].use", "bad-file", "no file is named before the # of '#b'", "write `b`"),

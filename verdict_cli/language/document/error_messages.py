@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, NamedTuple, Union, get_args, get_origin
 
 from msgspec import Struct
 from pydantic import BaseModel, Tag, ValidationError
-from typing_extensions import TypeAliasType
+from typing_extensions import TypeAliasType, evaluate_forward_ref
 
 from verdict_cli.config_model import (
     ConfigModel,
@@ -94,6 +94,7 @@ ALIASES = {
     "instruction": "prompt",
     "instructions": "prompt",
     "int": "discrete",
+    "integer": "int",
     "json": "structured",
     "judges": "pipeline",
     "kappa": "cohen_kappa",
@@ -107,6 +108,7 @@ ALIASES = {
     "majorityvotepoolunit": "ModePoolUnit",
     "metric": "metrics",
     "nodes": "pipeline",
+    "number": "float",
     "parallel": "layer",
     "pass/fail": "boolean",
     "predicted": "prediction",
@@ -117,9 +119,11 @@ ALIASES = {
     "scoreunit": "JudgeUnit",
     "stages": "pipeline",
     "steps": "pipeline",
+    "string": "str",
     "template": "prompt",
     "test": "evaluate",
     "tests": "evaluate",
+    "text": "str",
     "thinkunit": "CoTUnit",
     "threshold": "gates",
     "thresholds": "gates",
@@ -516,6 +520,8 @@ def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
     while True:
         if isinstance(annotation, TypeAliasType):
             annotation = annotation.__value__
+        elif isinstance(annotation, ForwardRef):
+            annotation = evaluate_forward_ref(annotation)
         elif get_origin(annotation) is Annotated:
             marks += annotation.__metadata__
             annotation = annotation.__origin__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
@@ -267,6 +267,11 @@ def _expected(value: Any) -> MessageAndHint:
     )
 
 
+if TYPE_CHECKING:
+    _Record = dict[str, "FieldKey"]
+else:
+    _Record = ForwardRef("dict[str, FieldKey]", module=__name__)
+
 FieldKey = TypeAliasType(
     "FieldKey",
     Annotated[
@@ -274,7 +279,7 @@ FieldKey = TypeAliasType(
         | Annotated[Enum, Tag("<enum>")]
         | Annotated[TypedScaleKeys, Tag("<scale>")]
         | Annotated[
-            "dict[str, FieldKey]",
+            _Record,
             Field(min_length=1, json_schema_extra=_without_scale_type),
             Tag("<record>"),
         ],
