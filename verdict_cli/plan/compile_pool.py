@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import RowError
+from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.types import (
@@ -50,7 +50,10 @@ def compile_without_model(context: CompileContext) -> CompiledUnit | None:
     if isinstance(unit, MapUnit):
         return _compile_map(context, unit)
     assert isinstance(unit, Pool)
-    return _compile_pool(context, unit)
+    compiled = _compile_pool(context, unit)
+    if compiled is not None:
+        _check_empty(context, unit, compiled.output)
+    return compiled
 
 
 def _compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
@@ -100,6 +103,22 @@ def _compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
     return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
 
 
+def _check_empty(context: CompileContext, unit: Pool, output: RecordType) -> None:
+    """Report a value of `empty` for a field that the pool does not give, or of another kind where it gives numbers."""
+    values = unit.empty if isinstance(unit.empty, Mapping) else {None: unit.empty}
+    for name, value in values.items():
+        path = ("empty",) if name is None else ("empty", name)
+        if name is not None and name not in output.fields:
+            hint = f"it gives {', '.join(output.fields)}"
+            context.problem("unknown-field", f"the pool gives no {name!r}", hint, *path, key=True)
+        elif unit.numbers and value is not None and not isinstance(value, Mapping):
+            try:
+                NUMBER.read(value)
+            except ReplyError as error:
+                hint = "the pool gives numbers: write one, such as `empty: 0`"
+                context.problem("no-number", error.message, hint, *path)
+
+
 def _kinds(name: str, parents: Sequence[Upstream]) -> list[FieldType]:
     """The field's type in each of the outputs."""
     return [parent.output.kind_of(name) or UnknownType() for parent in parents]
@@ -113,11 +132,17 @@ def _weights(
     if isinstance(weights, CalibrationFile | Fitted):
         fitted = context.fitted(weights, PoolWeights, "weights")
         weights = None if fitted is None else fitted.weights
-    if weights is None or (len(weights) == count and not is_behind_each):
-        return weights
+    if weights is None:
+        return None
+    total = sum(weights)
     message = f"{len(weights)} weights for {count} units"
     hint = "give one weight for each unit that is pooled, in order of definition"
-    if is_behind_each:
+    if len(weights) == count and not is_behind_each:
+        if total != 0 and math.isfinite(total):
+            return weights
+        message = f"the weights add up to {total:g}"
+        hint = "give weights with a sum that is a number, and not 0"
+    elif is_behind_each:
         message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
         hint = "leave `weights` out, or multiply in a MapUnit"
     context.problem("bad-weights", message, hint, "weights")

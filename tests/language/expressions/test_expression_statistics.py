@@ -83,6 +83,11 @@ def test_weights_need_not_sum_to_one_but_to_something():
         summary_statistics.weighted_mean([1, 4], [1, -1])
 
 
+def test_weights_too_large_for_a_sum_are_an_error_of_the_row():
+    with pytest.raises(RowError, match="sum of the weights of these values is too large"):
+        summary_statistics.weighted_mean([1, 4, 2], [1e308, 1e308, 1e308])
+
+
 def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals():
     assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 3, 1]) == "b"
     assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 2, 1]) == "a"

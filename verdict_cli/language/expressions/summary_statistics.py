@@ -96,14 +96,16 @@ def stdev(values: Iterable[Any]) -> float:
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     """The mean with weights that need not sum to 1. RowError when they sum to 0."""
-    total = math.fsum(weights)
+    total = _finite("sum of the weights", math.fsum, weights)
     if total == 0:
         raise RowError("the weights of the values that are left sum to 0")
     products = [value * weight for value, weight in zip(values, weights, strict=True)]
     return _finite("mean", lambda terms: math.fsum(terms) / total, products)
 
 
-def _finite(statistic: str, compute: Callable[[list[float]], float], numbers: list[float]) -> float:
+def _finite(
+    statistic: str, compute: Callable[[Sequence[float]], float], numbers: Sequence[float]
+) -> float:
     """What `compute` gives. RowError when it is too large for a float."""
     try:
         result = compute(numbers)
