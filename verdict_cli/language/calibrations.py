@@ -125,19 +125,20 @@ class CalibrationFile(ConfigModel):
 
 
 def _spelling(value: Any) -> str | None:
-    if isinstance(value, CalibrationFile) or (
+    kind = None
+    if isinstance(value, str):
+        kind = "<text>"
+    elif isinstance(value, list | tuple):
+        kind = "<list>"
+    elif isinstance(value, Fitted) or (isinstance(value, dict) and "verdict_calibration" in value):
+        kind = "<content>"
+    elif isinstance(value, CalibrationFile) or (
         isinstance(value, dict) and isinstance(value.get("file"), str)
     ):
-        return "<file>"
-    if not isinstance(value, dict) or "verdict_calibration" in value:
-        return (
-            "<text>"
-            if isinstance(value, str)
-            else "<list>"
-            if isinstance(value, list | tuple)
-            else "<content>"
-        )
-    return "<weights>"
+        kind = "<file>"
+    elif isinstance(value, dict):
+        kind = "<weights>"
+    return kind
 
 
 def _file_or_content(value: Any) -> str | None:

@@ -672,9 +672,11 @@ def _add(
 ) -> None:
     """Add the problems that are no consequence of a value that was taken out of the same mapping, unit or evaluation."""
     spoiled = {format_path(path[:2]) for path in removed if path[-1] in _NEEDED_BY_OTHERS}
+    taken_out = {format_path(path) for path in removed}
     incomplete = {format_path(path[:-1]) for path in removed}
     for problem in further:
-        lacks_value = problem.path in incomplete and problem.code != "missing-key"
+        is_about_rest = problem.path in incomplete and problem.code != "missing-key"
+        lacks_value = problem.path in taken_out or is_about_rest
         is_spoiled = any(f"{problem.path}.".startswith(f"{part}.") for part in spoiled)
         if not lacks_value and (not is_spoiled or problem.code in _NAME_PROBLEMS):
             problems.setdefault(f"{problem.line}:{problem.column}:{problem.path}", problem)

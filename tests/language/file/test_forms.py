@@ -128,6 +128,12 @@ def test_a_value_that_has_none_of_several_forms_is_one_problem(right, wrong, pat
             "evaluate.right.reduce",
             "evaluate.right.group",
         ),
+        (
+            "evaluate:",
+            "  - {unit: MapUnit, map: {a: 3}}\nevaluate:",
+            "pipeline[1].map.a",
+            "pipeline[1].map",
+        ),
     ],
 )
 def test_what_a_wrong_value_leaves_missing_is_no_second_problem(

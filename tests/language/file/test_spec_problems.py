@@ -87,6 +87,19 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "    response: {a: string}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'string'", "'str'"),
         (HEAD + UNIT + "    response: {a: 'list[integer]'}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'integer'", "'int'"),
         (HEAD + UNIT + "    response: {a: dict}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "unknown type or scale 'dict'", "int, likert, list[str], str"),
+        # keys of a mapping that may be left out
+        (HEAD + UNIT + "    escalate: {when: output.score > 1, too: m}\n", (7, 40), "pipeline[0].escalate.too", "unknown-key", "unknown key 'too'", "'to'"),
+        (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], repeat: 3, until: {confidence: 1, max: 1}}]", (4, 89), "pipeline[0].until.max", "wrong-value", "must be >= 2", "The maximum number of units to call"),
+        # keys of units that ask a model
+        (HEAD + UNIT + "  - {unit: MeanPoolUnit, prompt: x}\n", (7, 26), "pipeline[1].prompt", "unknown-key", "unknown key 'prompt'", "a pool asks no model"),
+        (HEAD + UNIT + "  - {unit: MeanPoolUnit, weights: 3}\n", (7, 35), "pipeline[1].weights", "wrong-type", "expected a list of numbers, found 3", "`{file: …}`"),
+        # what a pool is given
+        (HEAD + UNIT + "  - {unit: MeanPoolUnit, weights: [0]}\n", (7, 35), "pipeline[1].weights", "bad-weights", "the weights add up to 0", "not 0"),
+        (HEAD + UNIT + "  - {unit: ModePoolUnit, weights: [0.0]}\n", (7, 35), "pipeline[1].weights", "bad-weights", "the weights add up to 0", "not 0"),
+        (HEAD + UNIT + "  - {unit: JudgeUnit, name: k, prompt: x}\n  - {unit: MeanPoolUnit, empty: x}\n", (8, 33), "pipeline[2].empty", "no-number", "'x' is not of type float", "such as `empty: 0`"),
+        (HEAD + UNIT + "  - {unit: MeanPoolUnit, empty: {score: true}}\n", (7, 41), "pipeline[1].empty.score", "no-number", "true is not of type float", "such as `empty: 0`"),
+        (HEAD + UNIT + "  - {unit: ModePoolUnit, empty: {scor: 1}}\n", (7, 34), "pipeline[1].empty.scor", "unknown-field", "the pool gives no 'scor'", "it gives score"),
+        (HEAD + "pipeline: [{layer: [{unit: JudgeUnit, prompt: '{source.a}'}], repeat: 2}, {unit: MeanPoolUnit, weights: [1.0e+308, 1.0e+308]}]", (4, 105), "pipeline[1].weights", "bad-weights", "the weights add up to inf", "not 0"),
         # names
         (HEAD + "units: {'A b': {base: CoTUnit, prompt: x}}\npipeline: [{unit: A b}]", (5, 12), "pipeline[0].name", "wrong-value", "'a b': must match ^[A-Za-z_]", "snake case"),
         (HEAD + "pipeline: [{use: '#b'}]", (4, 18), "pipeline[0].use", "bad-file", "no file is named before the # of '#b'", "write `b`"),

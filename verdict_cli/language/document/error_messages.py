@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Annotated, Any, ForwardRef, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 from msgspec import Struct
 from pydantic import BaseModel, Tag, ValidationError
@@ -47,6 +47,11 @@ _MEANT = (
         ("threshold", "min", "min_score", "fail_under"),
         "metrics",
         "a limit is a gate, at the top of the file: `gates: [NAME.METRIC >= 0.8]`",
+    ),
+    (
+        ("prompt", "model", "scale", "extract", "explanation"),
+        "quorum",
+        "a pool asks no model: give it to the units that are pooled",
     ),
     (
         ("unit", "layer", "block", "use"),
@@ -303,6 +308,10 @@ class _Finding(Struct):
         return self.detail.get("ctx", {})  # type: ignore[no-any-return]
 
     @property
+    def expected_class(self) -> type[BaseModel] | None:
+        return _class_in(self.annotation)
+
+    @property
     def key(self) -> str:
         return str(self.path[-1]) if self.path else ""
 
@@ -472,8 +481,8 @@ def _form_hint(finding: _Finding) -> str:
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
     elif key == "dataset" and isinstance(value, str):
         hint = "remove it: the data is an argument of the command, `verdict run CONFIG DATA`"
-    elif kinds <= {"model_type", "model_attributes_type"}:
-        hint = f"write its keys in it: `verdict explain {_class_name(finding)}` lists them"
+    elif kinds <= {"model_type", "model_attributes_type"} and (mapping := finding.expected_class):
+        hint = f"write its keys in it: `verdict explain {mapping.__name__}` lists them"
     elif "bool_type" in kinds and str(value).lower() in _TRUTHS:
         truth = _TRUTHS[str(value).lower()]
         hint = f"in YAML 1.2 `{value}` is a string; write `{truth}`"
@@ -482,36 +491,37 @@ def _form_hint(finding: _Finding) -> str:
     return hint
 
 
-def _class_name(finding: _Finding) -> str:
-    """The name of the class of the mapping that was expected."""
-    bare = _unwrapped(finding.annotation)[0]
-    kinds = (_unwrapped(member)[0] for member in _members(bare) or (bare,))
-    classes = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return next((kind.__name__ for kind in classes), finding.key)
-
-
 _TRUTHS = dict.fromkeys(("yes", "on", "y"), "true") | dict.fromkeys(("no", "off", "n"), "false")
 
 
 def locate_error(
     root: type[BaseModel], loc: KeyPath
 ) -> tuple[KeyPath, type[BaseModel] | None, Any]:
-    """The path in the data of a pydantic location (which also names union members), the innermost class that the path
-    enters, and the annotation at its end."""
+    """The path in the data of a pydantic location (which also names union members), the class whose key is the last of
+    the path, and the annotation at its end."""
     here: Any = root
     path: list[str | int] = []
-    owner: type[BaseModel] | None = root
+    owner: type[BaseModel] | None = None
     for part in loc:
         member = _member(here, part)
         if member is not None:
             here = member
         else:
             path.append(part)
+            owner = _class_in(here)
             here = _inside(here, part)
-        bare = _unwrapped(here)[0]
-        if isinstance(bare, type) and issubclass(bare, BaseModel):
-            owner = bare
     return tuple(path), owner, here
+
+
+def _class_in(annotation: Any) -> type[BaseModel] | None:
+    """The class of a value, also of one that may be null."""
+    bare = _unwrapped(annotation)[0]
+    kinds = (_unwrapped(member)[0] for member in _members(bare) or (bare,))
+    return next((kind for kind in kinds if _is_class(kind)), None)
+
+
+def _is_class(kind: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
@@ -563,7 +573,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
     options = [option for option in _members(bare) if option is not NoneType] or [bare]
     for option in options:
         kind = _unwrapped(option)[0]
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if _is_class(kind):
             kind.model_rebuild()
             for name, field in kind.model_fields.items():
                 if part in (field.alias, name):
