@@ -114,7 +114,11 @@ def test_a_shard_has_every_nth_row_and_no_gate(shell, data):
         range(1, ROWS, 2)
     )
     assert shell("report", folders[0]).code == 0
-    assert shell("gate", folders[0]).code == 2
+    own = shell.write("gates.yaml", "gates: [{metric: quality.accuracy, min: 0.01}]")
+    for options in ((), ("--gates", own), ("--bless", "judge.baseline")):
+        refused = shell("gate", folders[0], *options)
+        assert refused.code == 2, refused.out
+        assert "shard 0/2 of a run" in refused.err
     merged = shell("merge", *folders, "--out", "merged", "--json")
     assert (merged.code, merged.json()["gates"][0]["passed"]) == (1, False)
 

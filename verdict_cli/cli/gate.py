@@ -67,6 +67,11 @@ def gate(
     Example: verdict gate runs/demo/judge --inconclusive pass
     """
     result = load_run(run, unchanged=True)
+    if result.facts.shard:
+        raise UsageError(
+            f"{run} holds shard {result.facts.shard} of a run, and part of the rows decides no gate",
+            hint="name the run that `verdict merge` made of all shards",
+        )
     if gates is not None:
         result = _with_gates(result, gates)
     if bless is not None:
