@@ -433,16 +433,15 @@ def test_bounds_of_a_probability_are_those_of_its_ends(table):
         assert bounds[name] == pytest.approx(tuple(extremes)), name
 
 
-def test_labels_that_differ_only_in_type_or_case_are_reported(table):
+def test_labels_that_differ_only_in_type_case_or_unicode_form_are_reported(table):
     """They counted as wrong without a word."""
     evaluation = Evaluation(**LABELS, metrics=["accuracy"])
-    measures = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))[
-        "e"
-    ]
+    rows = [(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes"), ("caf\u00e9", "cafe\u0301"), ("b", "b")]
+    measures = measure({"e": evaluation}, table(rows))["e"]
     assert measures.values["accuracy"].value == 0.5
     (warning,) = measures.warnings
     assert warning.startswith(
-        "2 rows count as wrong although prediction and target differ only in type, case"
+        "3 rows count as wrong although prediction and target differ only in type, case"
     )
     assert not measure({"e": evaluation}, table([("a", "b"), ("a", "a")]))["e"].warnings
 

@@ -5,6 +5,7 @@ drawn."""
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -283,7 +284,9 @@ def near_misses(data: EvaluationData) -> str:
     numbers_only = data.targets.numeric and data.predictions.numeric
     if data.kind == "ranking" or not data.labels or numbers_only:
         return ""
-    spellings = [key_text(label).strip().casefold() for label in data.labels]
+    spellings = [
+        unicodedata.normalize("NFKC", key_text(label)).strip().casefold() for label in data.labels
+    ]
     code_of = {text: code for code, text in reversed([*enumerate(spellings)])}
     same = np.array([*(code_of[text] for text in spellings), MISSING], dtype=np.int64)
     rows = (data.target != data.prediction) & (data.prediction != MISSING)
