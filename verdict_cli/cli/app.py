@@ -83,6 +83,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         refuse_removed(args)
+        refuse_other_encodings(args)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -178,6 +179,8 @@ def _run() -> None:
     try:
         app(prog_name="verdict")
     except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None  # click ends with 1, the code of a failed gate
         hint = usage_hint(sys.argv[1:]) if ended.code == 2 else ""
         if hint:
             print_error(hint)
@@ -191,6 +194,16 @@ def refuse_removed(words: Sequence[str]) -> None:
     removed = removed_from(words)
     if removed is not None:
         raise UsageError(f"`verdict {removed[0]}` was removed", hint=removed[1])
+
+
+def refuse_other_encodings(words: Sequence[str]) -> None:
+    """UsageError for a word whose bytes are not UTF-8, which run.json and the reports cannot name."""
+    for word in words:
+        if any("\udc80" <= letter <= "\udcff" for letter in word):
+            raise UsageError(
+                f"{word}: the argument is not valid UTF-8",
+                hint="rename the file, or set PYTHONUTF8=1 where its name is UTF-8",
+            )
 
 
 def _exit_with_traceback() -> NoReturn:

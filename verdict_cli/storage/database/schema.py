@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
@@ -46,7 +47,7 @@ class DamagedError(Exception):
 
 def connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
     """A connection, which any one thread at a time may use. sqlite3.Error where the file cannot be opened."""
-    name = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    name = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(
         name, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
     )
