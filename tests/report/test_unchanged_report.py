@@ -93,7 +93,7 @@ def new_labels(shell: Any) -> Any:
 
 def other_program(shell: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unchanged, "_program", lambda: (("changed.py", 0, 0),))
+        patch.setattr(unchanged, "program_files", lambda: (("changed.py", 0, 0),))
         return shell("report", "out")
 
 

@@ -43,14 +43,14 @@ def report_inputs(run: RunResult, made_with: Sequence[Any]) -> str:
         plan.published,
         plan.interval_level,
         [file_digest(path) for path in labels if path.exists()],
-        _program(),
+        program_files(),
         made_with,
     )
     return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
 
 @cache
-def _program() -> list[tuple[str, int, int]]:
+def program_files() -> list[tuple[str, int, int]]:
     """The files of this package: in a checkout, another program may have the same version."""
     paths = [
         os.path.join(folder, name)  # noqa: PTH118 -- a third of the time
