@@ -57,6 +57,8 @@ class Writer:
         self.added = self.committed = 0
         """The records and statements that were added, and those that are on the disk."""
         self._wake, self._closing = threading.Event(), threading.Event()
+        self._urgent = threading.Event()
+        """Set where somebody waits for the next commit, which then does not wait for `GROUP_S`."""
         self._waiters: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._thread: threading.Thread | None = None
 
@@ -91,6 +93,7 @@ class Writer:
                 return
             future: asyncio.Future[None] = loop.create_future()
             self._waiters.append((self.added, loop, future))
+            self._urgent.set()
         await future
         self._check()
 
@@ -108,6 +111,7 @@ class Writer:
     def close(self) -> None:
         """Write what is left, and close the connection. Raises OutputError when the disk refuses."""
         self._closing.set()
+        self._urgent.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
@@ -136,7 +140,7 @@ class Writer:
         begun = 0.0
         while self.error is None:
             self._wake.wait()
-            self._closing.wait(max(0.0, begun + GROUP_S - monotonic()))
+            self._urgent.wait(max(0.0, begun + GROUP_S - monotonic()))
             begun = monotonic()
             group = self._take()
             if group.count:
@@ -147,8 +151,10 @@ class Writer:
     def _take(self) -> _Group:
         with self._lock:
             self._wake.clear()
+            self._urgent.clear()
             if self._closing.is_set():
                 self._wake.set()
+                self._urgent.set()
             group, self._group = self._group, _Group()
         return group
 
