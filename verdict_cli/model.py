@@ -9,11 +9,14 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import (
     ConfigModel,
+    Expected,
+    MessageAndHint,
     NonEmptyText,
     PositiveInt,
     PositiveNumber,
     Uncounted,
     Whole,
+    display_value,
     with_added_keys,
 )
 
@@ -111,15 +114,23 @@ class Model(ConfigModel):
         return {name: value for name, value in settings.items() if value is not None} | self.params
 
 
-def _spelling(value: Any) -> str:
+def _spelling(value: Any) -> str | None:
     if isinstance(value, list | tuple):
         return "<policy>"
-    return "<name>" if isinstance(value, str) else "<model>"
+    if isinstance(value, str):
+        return "<name>"
+    return "<model>" if isinstance(value, dict | Model) else None
+
+
+def _expected(value: Any) -> MessageAndHint:
+    hint = "write its name, `{name: …, temperature: 0}`, or a list of these"
+    return f"expected a model, found {display_value(value)}", hint
 
 
 _One = Annotated[
     Annotated[NonEmptyText, Tag("<name>")] | Annotated[Model, Tag("<model>")],
     Discriminator(_spelling),
+    Expected(_expected),
 ]
 ModelKey = TypeAliasType(
     "ModelKey",
@@ -128,6 +139,7 @@ ModelKey = TypeAliasType(
         | Annotated[Model, Tag("<model>")]
         | Annotated[list[_One], Field(min_length=1), Tag("<policy>")],
         Discriminator(_spelling),
+        Expected(_expected),
     ],
 )
 """How a pipeline spells a model: a name, a mapping, or a list that is tried in order until one succeeds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def problems(text: str) -> tuple[Problem, ...]:
 def problem(text: str) -> Problem:
     (only,) = problems(text)
     return only
+
+
+def batch_problems():
+    """Wrong values of a key that a feature adds: of a truth or a mapping."""
+    if find_spec("verdict_cli.features.batches") is None:
+        return []
+    model = HEAD + UNIT + "    model: {name: m, batch: "
+    path = "pipeline[0].model.batch"
+    return [
+        (model + "3}\n", (7, 29), path, "wrong-type", "expected true or false or a mapping, found 3", ""),
+        (model + "{mn: 3}}\n", (7, 30), f"{path}.mn", "unknown-key", "unknown key 'mn'", "'min'"),
+        (model + "{min: 0}}\n", (7, 35), f"{path}.min", "wrong-value", "must be > 0", "While other batches"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,7 @@ def problem(text: str) -> Problem:
         # keys of a mapping that may be left out
         (HEAD + UNIT + "    escalate: {when: output.score > 1, too: m}\n", (7, 40), "pipeline[0].escalate.too", "unknown-key", "unknown key 'too'", "'to'"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], repeat: 3, until: {confidence: 1, max: 1}}]", (4, 89), "pipeline[0].until.max", "wrong-value", "must be >= 2", "The maximum number of units to call"),
+        *batch_problems(),
         # keys of units that ask a model
         (HEAD + UNIT + "  - {unit: MeanPoolUnit, prompt: x}\n", (7, 26), "pipeline[1].prompt", "unknown-key", "unknown key 'prompt'", "a pool asks no model"),
         (HEAD + UNIT + "  - {unit: MeanPoolUnit, weights: 3}\n", (7, 35), "pipeline[1].weights", "wrong-type", "expected a list of numbers, found 3", "`{file: …}`"),
@@ -100,6 +115,14 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "  - {unit: MeanPoolUnit, empty: {score: true}}\n", (7, 41), "pipeline[1].empty.score", "no-number", "true is not of type float", "such as `empty: 0`"),
         (HEAD + UNIT + "  - {unit: ModePoolUnit, empty: {scor: 1}}\n", (7, 34), "pipeline[1].empty.scor", "unknown-field", "the pool gives no 'scor'", "it gives score"),
         (HEAD + "pipeline: [{layer: [{unit: JudgeUnit, prompt: '{source.a}'}], repeat: 2}, {unit: MeanPoolUnit, weights: [1.0e+308, 1.0e+308]}]", (4, 105), "pipeline[1].weights", "bad-weights", "the weights add up to inf", "not 0"),
+        # models
+        (HEAD + UNIT + "    model: 3\n", (7, 12), "pipeline[0].model", "wrong-type", "expected a model, found 3", "write its name"),
+        (HEAD + UNIT + "    model: [a, []]\n", (7, 16), "pipeline[0].model[1]", "wrong-type", "expected a model, found a list", "write its name"),
+        # options and categories
+        (HEAD + "pipeline: [{unit: CategoricalJudgeUnit, prompt: x, categories: [a, a]}]", (4, 64), "pipeline[0].categories", "bad-unit", "the value 'a' is a duplicate", "once"),
+        (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [' ', b]}]", (4, 46), "pipeline[0].labels", "bad-unit", "the labels are not two words", "a name of its own"),
+        (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [Tie, b], tie: true}]", (4, 46), "pipeline[0].labels", "bad-unit", "one of them is `tie`", "a name of its own"),
+        (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [b, 'B.']}]", (4, 46), "pipeline[0].labels", "bad-unit", "the labels are not two words", "a name of its own"),
         # names
         (HEAD + "units: {'A b': {base: CoTUnit, prompt: x}}\npipeline: [{unit: A b}]", (5, 12), "pipeline[0].name", "wrong-value", "'a b': must match ^[A-Za-z_]", "snake case"),
         (HEAD + "pipeline: [{use: '#b'}]", (4, 18), "pipeline[0].use", "bad-file", "no file is named before the # of '#b'", "write `b`"),

@@ -564,7 +564,11 @@ def _is_named(member: Any, tag: str | int, type_name: str) -> bool:
     """Whether the member of a union has this tag, or is of the type that is called so where members have no tags."""
     kind, marks = _unwrapped(member)
     tags = [mark.tag for mark in marks if isinstance(mark, Tag)]
-    return tag in tags if tags else getattr(get_origin(kind) or kind, "__name__", "") == type_name
+    if tags:
+        return tag in tags
+    if _is_class(kind):
+        return str(tag).startswith("function-plain[")  # a `lazy_schema`
+    return getattr(get_origin(kind) or kind, "__name__", "") == type_name
 
 
 def _inside(annotation: Any, part: str | int) -> Any:

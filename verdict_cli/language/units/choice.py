@@ -29,6 +29,7 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.scales.written_number import fold_case
 from verdict_cli.language.units.base import BOTH_BAD, NO_PREFERENCE, TIE, LLMUnit, OptionOrder
 from verdict_cli.regex import regex
 
@@ -234,10 +235,11 @@ class PairwiseJudgeUnit(ChoiceUnit):
         if self.scale is not None and (len(self._scale_names()) != 2 or self.labels is not None):
             hint = "such as `scale: {type: discrete, values: [first, second]}`, `tie` and `both_bad` added where they may be chosen"
             return Issue("scale", "a pairwise judge has a scale of two words, one an option", hint)
-        if len({*self.choices(), *NO_PREFERENCE}) < 4:
+        names = {fold_case(name) for name in (*self.choices(), *NO_PREFERENCE)}
+        if len(names) < 4 or "" in names:
             return Issue(
                 "labels",
-                "the labels are not two, or one of them is `tie` or `both_bad`",
+                "the labels are not two words, or one of them is `tie` or `both_bad`",
                 "give each option a name of its own",
             )
         return super().validation_error()

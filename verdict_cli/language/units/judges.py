@@ -53,9 +53,10 @@ class CategoricalJudgeUnit(LLMUnit):
     def validation_error(self) -> Issue | None:
         """Categories are given by exactly one of the two keys, each once."""
         broken = self.broken_rule()
-        return (
-            broken if broken or self.categories is None else self.default_scale().validation_error()
-        )
+        if broken or self.categories is None:
+            return broken
+        issue = self.default_scale().validation_error()
+        return issue and issue._replace(key="categories")
 
     def default_scale(self) -> Scale:
         return Categories.model_validate({"values": self.categories})
