@@ -285,3 +285,25 @@ def test_an_endpoint_that_does_not_answer_ends_the_run(shell, monkeypatch):
     assert done.code == 4, done.err
     assert "its endpoint does not answer" in done.err and "OPENAI_BASE_URL" in done.err
     assert "ssl" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("run", "judge.yaml", ""), "DATA"),
+        (("run", "", "rows.jsonl"), "CONFIG"),
+        (("run", "judge.yaml", "rows.jsonl", "--out", ""), "--out"),
+        (("run", "judge.yaml", "rows.jsonl", "--out="), "--out"),
+        (("validate", "judge.yaml", ""), "CONFIGS"),
+        (("compare", "", "out"), "RUNS"),
+        (("merge", "one", "two", "--out", ""), "--out"),
+    ],
+)
+def test_an_empty_value_is_not_taken_for_the_current_folder(shell, words, name):
+    shell.write("judge.yaml", judge())
+    shell.write("rows.jsonl", lines(ROWS))
+    before = sorted(shell.folder.iterdir())
+    done = shell(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"verdict: the value of {name} is empty\n    give one")
+    assert sorted(shell.folder.iterdir()) == before

@@ -7,6 +7,7 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand
 
+from verdict_cli.errors import UsageError
 from verdict_cli.regex import regex
 
 FEW = 20
@@ -47,6 +48,19 @@ class HelpCommand(TyperCommand):
                 and parameter.name is not None
             ):
                 parameter.metavar = parameter.name.upper()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an empty value, such as of a shell variable that is not set: an empty path would be the current folder."""
+        if not ctx.resilient_parsing:
+            words, _, _ = self.make_parser(ctx).parse_args(args=[*args])
+            for parameter in self.get_params(ctx):
+                word = words.get(parameter.name)
+                if "" in (word if isinstance(word, list | tuple) else [word]):
+                    name = parameter.opts[0]
+                    name = name if name.startswith("-") else name.upper()
+                    hint = "give one, or leave it out; is a variable of the shell not set?"
+                    raise UsageError(f"the value of {name} is empty", hint=hint)
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
