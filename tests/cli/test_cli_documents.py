@@ -42,6 +42,14 @@ def test_a_valid_pipeline(shell):
     assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": [], "hosts": []})
 
 
+def test_a_url_behind_the_pipeline_is_a_dataset_and_before_it_an_error(shell):
+    config, rows = shell.config(ENSEMBLE), shell.write("rows.jsonl", '{"text": "a"}\n')
+    assert shell("validate", config, rows.as_uri()) == shell("validate", config, rows)
+    done = shell("validate", "https://127.0.0.1:1/judge.yaml")
+    assert done.code == 2
+    assert "not read from a URL: download it, and give the path" in done.err
+
+
 def test_validate_shows_every_host_that_a_run_calls(shell, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

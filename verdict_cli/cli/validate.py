@@ -41,7 +41,7 @@ class Checked(Struct):
 
 def validate(
     configs: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             help="Pipeline files, or names of shipped ones; a dataset may follow the only one."
         ),
@@ -63,8 +63,9 @@ def validate(
       verdict validate xstest --data xstest_sample
     """
     if data is None and len(configs) == 2 and _is_data(configs[1]):
-        configs, data = configs[:1], str(configs[1])
-    results = {str(config): _checked(config, data, options) for config in configs}
+        configs, data = configs[:1], configs[1]
+    paths = map(Path, configs)
+    results = {str(path): _checked(path, data, options) for path in paths}
     if as_json:
         documents = [{"pipeline": name, **checked.as_json()} for name, checked in results.items()]
         print_json(next(iter(results.values())).as_json() if len(results) == 1 else documents)
@@ -75,10 +76,11 @@ def validate(
         raise typer.Exit(2)
 
 
-def _is_data(path: Path) -> bool:
+def _is_data(argument: str) -> bool:
     """Whether the second argument of the older form is a dataset, and not another pipeline."""
     from verdict_cli.language.package_files import configs, file_or_named
 
+    path = Path(argument)
     if path.suffix in (".yaml", ".yml"):
         return False
     return file_or_named(path, configs).suffix != ".yaml"

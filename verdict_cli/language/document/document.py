@@ -356,9 +356,12 @@ def _unreadable(path: pathlib.Path, error: Exception) -> Problem:
 def _nearest_file(path: pathlib.Path) -> str:
     """The hint for a file that is missing."""
     from verdict_cli.language.package_files import configs
+    from verdict_cli.storage.paths import was_url
 
     if path.stem in configs():
         return f"The pipeline {path.stem} comes with verdict: give its name, {path.stem}, without folder and ending."
+    if was_url(path):
+        return "A pipeline file is not read from a URL: download it, and give the path."
     if not path.parent.is_dir():
         return f"There is no directory {path.parent} either."
     try:
