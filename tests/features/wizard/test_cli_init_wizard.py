@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jsonl import jsonl
 
 from verdict_cli.language.document.document import read_document
+from verdict_cli.language.expressions.expression import compile_expression
 
 QUESTION = ("--question", "Is the answer right?")
 
@@ -225,6 +226,35 @@ def test_a_workbook_is_read(shell):
     book.save(shell.folder / "t.xlsx")
     assert shell("init", "t.xlsx", *QUESTION, "--columns", "reply", "--target", "stars").code == 0
     assert "range: [1, 5]" in init_file(shell)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scale", "target"),
+    [
+        ([7, 42, 99], "categories", "source.label | string"),
+        ([1, 2, 3], "1,2,3", "source.label | string"),
+        ([True, False, "unsure"], "categories", "source.label | string"),
+        ([0.0, 1.5, None], "categories", "none if source.label in [none, ''] else source.label | string"),
+        (["spam", "ham", "  "], "categories", "none if source.label in [none, '', '  '] else source.label"),
+    ],
+)  # fmt: skip
+def test_labels_that_are_no_texts_are_compared_as_texts(shell, labels, scale, target):
+    records = [{"reply": f"text {label}", "label": label} for label in labels * 3]
+    done = shell("init", rows(shell, *records), "--yes", "--target", "label", "--scale", scale)
+    assert done.code == 0, done.err
+    assert "can equal no prediction" not in done.err
+    document = read_document(shell.folder / "judge.yaml").data
+    assert document["evaluate"]["agreement"]["target"] == target
+
+
+@pytest.mark.parametrize(("labels", "no"), [(["yes", "no", " "], "no"), (["5", "1", " "], "1")])
+def test_a_label_of_spaces_is_no_label(shell, labels, no):
+    records = [{"reply": f"text {label}", "label": label} for label in labels * 3]
+    assert shell("init", rows(shell, *records), "--yes", "--no-try").code == 0
+    target = read_document(shell.folder / "judge.yaml").data["evaluate"]["agreement"]["target"]
+    expression = compile_expression(target, ("source",))
+    assert expression({"source": {"label": " "}}) is None
+    assert expression({"source": {"label": no}}) is not None
 
 
 TEXTS = (

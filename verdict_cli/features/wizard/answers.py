@@ -50,7 +50,7 @@ class AnswerScale(Struct, frozen=True):
         if self.kind in ("range", "continuous"):
             low, high = map(float, self.values)
             return numeric(label) and low <= float(label) <= high
-        return str(label) in self.values
+        return label_word(label) in self.values
 
 
 BOOLEAN = AnswerScale("boolean")
@@ -64,9 +64,14 @@ def truth(value: Any) -> bool | None:
     return False if word in _NO else None
 
 
+def label_word(label: Any) -> str:
+    """The label as text, as the filter `string` of expressions writes it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
 def label_words(values: Iterable[Any]) -> list[str]:
     """The distinct labels as texts, the most frequent first."""
-    words = Counter(str(value) for value in without_blanks(values))
+    words = Counter(map(label_word, without_blanks(values)))
     return [word for word, _ in words.most_common()]
 
 
@@ -116,7 +121,7 @@ def parse_scale(text: str, values: Sequence[Any] = ()) -> AnswerScale:
     else:
         message = f"{text!r} is not a scale" if text else "no scale has all of the labels"
         raise UsageError(f"{message}{_some(labels)}", hint=_scale_hint(values, labels))
-    outside = sorted({str(value) for value in without_blanks(values) if not scale.has(value)})
+    outside = sorted({label_word(value) for value in without_blanks(values) if not scale.has(value)})
     if outside:
         message = f"the scale {text} does not have these labels: {', '.join(outside[:5])}"
         raise UsageError(message, hint=_scale_hint(values, labels))

@@ -177,7 +177,9 @@ def _agreement(judge: FirstJudge, label: DatasetColumn) -> tuple[str, str]:
     """The target, and a further key of the evaluation with the labels."""
     path = expression(label)
     has_blanks = len(label.present) < len(label.values)
-    labelled = f"none if {path} in [none, ''] else " if has_blanks else ""
+    blanks = sorted({"", *(text for text in label.values if str(text).isspace())})
+    literals = ["none", *map(expression_literal, blanks)]
+    labelled = f"none if {path} in [{', '.join(literals)}] else " if has_blanks else ""
     has_texts = any(isinstance(value, str) for value in label.present)
     if judge.choices is not None:
         return _choice_of_label(path, judge.choices), ""
@@ -187,7 +189,8 @@ def _agreement(judge: FirstJudge, label: DatasetColumn) -> tuple[str, str]:
         return (f"{labelled}{path} | float" if has_texts else path), ""
     worst = yaml_value(judge.scale.values[0])
     positive = f"    positive: {worst}   # precision, recall and F1 are of it\n"
-    target = f"{path} or none" if has_blanks else path
+    is_text = all(isinstance(value, str) for value in label.present)
+    target = f"{labelled}{path}" if is_text else f"{labelled}{path} | string"
     return target, positive if len(judge.scale.values) == 2 else ""
 
 
