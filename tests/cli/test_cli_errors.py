@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import os
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 from shell import needs
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
@@ -211,6 +215,23 @@ def test_a_facts_file_that_is_damaged(shell, config):
     assert done.code == 2
     assert "--fresh" in done.err
     assert shell("run", config, "data.jsonl", "--out", "out", "--fresh").code == 0
+
+
+@pytest.mark.parametrize("words", [("units", "--json"), ("validate", "pipeline.yaml")])
+def test_a_reader_that_closes_the_output_is_no_failed_gate(words, shell, config):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.run(
+        [sys.executable, "-m", "verdict_cli", *words],
+        cwd=shell.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (141, "")
 
 
 def test_a_fault_of_the_machines_is_not_the_exit_code_of_failed_rows():

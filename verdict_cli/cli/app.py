@@ -86,6 +86,16 @@ class Commands(TyperGroup):
         refuse_other_encodings(args)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Typer would give a closed output and an unanswered question the exit code of a failed gate."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise SystemExit(141) from None
+        except typer.Abort:
+            print_error("interrupted")
+            raise typer.Exit(130) from None
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command, or None if there is none. Then all are loaded, because click suggests the nearest name."""
         for name in (cmd_name,) if COMMANDS.get(cmd_name) is not None else COMMANDS.names():

@@ -94,6 +94,13 @@ def test_a_wrong_answer_gets_a_line_of_explanation_and_the_question_again(shell,
     assert "{source.message}" in text and "values: [bad, ok, good], ordered: true" in text
 
 
+def test_a_question_that_is_left_ends_the_command_and_writes_nothing(shell, answers, session):
+    done = session(arguments=[answers.name])
+    assert done.code == 130
+    assert done.err.endswith("verdict: interrupted\n")
+    assert not (shell.folder / "judge.yaml").exists()
+
+
 def test_words_of_unknown_order_are_asked_for(shell, session):
     data = shell.write(
         "t.csv",

@@ -121,7 +121,9 @@ def parse_scale(text: str, values: Sequence[Any] = ()) -> AnswerScale:
     else:
         message = f"{text!r} is not a scale" if text else "no scale has all of the labels"
         raise UsageError(f"{message}{_some(labels)}", hint=_scale_hint(values, labels))
-    outside = sorted({label_word(value) for value in without_blanks(values) if not scale.has(value)})
+    outside = sorted(
+        {label_word(value) for value in without_blanks(values) if not scale.has(value)}
+    )
     if outside:
         message = f"the scale {text} does not have these labels: {', '.join(outside[:5])}"
         raise UsageError(message, hint=_scale_hint(values, labels))
