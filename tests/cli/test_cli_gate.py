@@ -224,3 +224,11 @@ def test_a_gate_on_the_variance_of_an_enormous_scale_is_checked(shell):
     done = shell("validate", shell.write("c.yaml", text.replace("max: 9", "max: -1")))
     assert done.code == 2
     assert "`level.variance` is at least 0: no run can pass `max: -1`" in done.err
+
+
+def test_a_run_on_an_enormous_scale_is_measured(shell):
+    text = CONFIG.replace("{unit: JudgeUnit,", "{unit: JudgeUnit, scale: {min: 0, max: 1e200},")
+    text = text.replace("score >= 1", "score").replace("Rate {", "{").partition("gates:")[0]
+    done = shell("run", shell.write("c.yaml", text), shell.rows(4), "--out", "out", "--json")
+    assert done.code == 0, done.err
+    assert done.json()["evaluations"]["level"]["variance"]["value"] == 0

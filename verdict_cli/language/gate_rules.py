@@ -31,6 +31,7 @@ from verdict_cli.language.metric_registry import (
     REAL_LINE,
     UNIT,
     find_metric,
+    variance_ends,
 )
 
 RUN_METRICS: tuple[str, ...] = (
@@ -165,8 +166,7 @@ def metric_range(gate: Gate, scale: Ends | None) -> Ends:
     if metric in ("mae", "rmse") and scale is not None:
         return 0.0, scale[1] - scale[0]
     if metric == "variance" and scale is not None:
-        width = scale[1] - scale[0]
-        return 0.0, width * width / 2  # of two rows, one at each end; `**` overflows
+        return variance_ends(*scale)
     record = find_metric(metric)
     return REAL_LINE if record is None else record.bounds
 

@@ -80,6 +80,12 @@ SIGNED = (-1.0, 1.0)
 POSITIVE = (0.0, math.inf)
 
 
+def variance_ends(low: float, high: float) -> tuple[float, float]:
+    """The smallest and the largest sample variance of numbers between these: that of two rows, one at each end."""
+    width = high - low
+    return 0.0, width * width / 2  # `**` overflows for a width whose square is infinite
+
+
 class Metric(Struct, frozen=True):
     """A metric: what it means, what it is computed from, and how its interval is made.
 

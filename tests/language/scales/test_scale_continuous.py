@@ -74,5 +74,12 @@ def test_ends_in_the_wrong_order_are_a_problem():
     assert trouble is not None
     assert trouble[0] == "min"
     assert ContinuousScale().validation_error() is None
+
+
+def test_ends_so_far_apart_that_their_distance_is_no_number_are_a_problem():
+    issue = ContinuousScale.model_validate({"min": -1e308, "max": 1e308}).validation_error()
+    assert issue is not None
+    assert issue.key == "max"
+    assert ContinuousScale.model_validate({"min": 0, "max": 1e308}).validation_error() is None
     assert ContinuousScale().numeric()
     assert ContinuousScale().number(0.5) == 0.5

@@ -322,3 +322,8 @@ def test_two_numbers_as_values_are_warned_of(values, warned):
         DiscreteScale(values, ordered=True if not isinstance(values[0], str) else None).warning()
         is None
     )
+
+
+def test_scores_that_are_no_mapping_are_refused_in_python():
+    with pytest.raises(UsageError, match="DiscreteScale: scores: "):
+        DiscreteScale(["a", "b"], scores=3)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
@@ -39,6 +40,9 @@ class ContinuousScale(Scale):
                 f"min {self.min} is not below max {self.max}",
                 "put the smaller number in `min`",
             )
+        if not math.isfinite(self.max - self.min):
+            message = f"the width from {self.min} to {self.max} is too large for a number"
+            return Issue("max", message, "give ends that are less far apart")
         return self.descriptions_error()
 
     def descriptions_error(self) -> Issue | None:

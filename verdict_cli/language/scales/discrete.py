@@ -169,8 +169,8 @@ class DiscreteScale(Scale):
                     f"{type(self).__name__} takes a tuple or a list, not {values!r:.80}", hint=hint
                 )
             keys["range" if isinstance(values, tuple) else "values"] = values
-        keys |= {"scores": None if scores is None else dict(scores), "end_is_worst": end_is_worst}
-        super().__init__(**keys, ordered=ordered, shuffle=shuffle)
+        keys |= {"scores": dict(scores) if isinstance(scores, Mapping) else scores}
+        super().__init__(**keys, end_is_worst=end_is_worst, ordered=ordered, shuffle=shuffle)
 
     @property
     def ordered(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from verdict_cli.language.metric_registry import POSITIVE
+from verdict_cli.language.metric_registry import POSITIVE, variance_ends
 from verdict_cli.stats.columns.column import Ends, Floats
 from verdict_cli.stats.metrics.statistic import (
     LOG,
@@ -208,8 +208,6 @@ def number_values(x: Floats, boolean: bool, bounds: Ends | None = None) -> Stati
         middle: Floats = (ordered.keys[low] + ordered.keys[high]) / 2
         return middle
 
-    # Of values on a scale, half at each end vary most; no sample has more than twice that (of two rows).
-    most = np.inf if bounds is None else (bounds[1] - bounds[0]) ** 2 / 2
     return {
         "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
         "variance": _variance_of_binary(variance, x)
@@ -218,7 +216,7 @@ def number_values(x: Floats, boolean: bool, bounds: Ends | None = None) -> Stati
             "variance",
             variance,
             "one row has no variance",
-            bounds=(0.0, most),
+            bounds=POSITIVE if bounds is None else variance_ends(*bounds),
             varies=(x,),
             tails=(x,),
             hidden=lambda rows, counts: (
