@@ -229,6 +229,7 @@ def test_a_gate_on_the_variance_of_an_enormous_scale_is_checked(shell):
 def test_a_run_on_an_enormous_scale_is_measured(shell):
     text = CONFIG.replace("{unit: JudgeUnit,", "{unit: JudgeUnit, scale: {min: 0, max: 1e200},")
     text = text.replace("score >= 1", "score").replace("Rate {", "{").partition("gates:")[0]
-    done = shell("run", shell.write("c.yaml", text), shell.rows(4), "--out", "out", "--json")
+    rows = shell.write("rows.jsonl", jsonl({"key": key, "text": "x y"} for key in range(4)))
+    done = shell("run", shell.write("c.yaml", text), rows, "--out", "out", "--json")
     assert done.code == 0, done.err
     assert done.json()["evaluations"]["level"]["variance"]["value"] == 0
