@@ -218,6 +218,23 @@ def test_what_cannot_be_aligned_is_one_error_before_a_call(
     assert not scripted_model.requests
 
 
+@pytest.mark.parametrize(
+    "flags", [["--limit", "24"], ["--sample", "24"], ["--limit", "60", "--sample", "24"]]
+)
+def test_limit_and_sample_choose_the_rows_that_are_split(shell, rows, scripted_model, flags):
+    scripted_model.answer = judge(lambda text: False)
+    assert aligned(shell, rows, *flags).code == 0
+    parts = [shell.folder / "al" / f"{name}.jsonl" for name in ("fit", "select", "test")]
+    numbers = [json.loads(line)["doc"] for part in parts for line in part.read_text().splitlines()]
+    assert len(numbers) == 24
+    assert max(numbers) < 30 or "--limit" not in flags
+
+
+def test_a_limit_below_the_least_labels_is_refused(shell, rows, scripted_model):
+    done = aligned(shell, rows, "--limit", "23")
+    assert done.code == 2 and "23 rows have a label" in done.err
+
+
 def test_few_labels_are_refused(shell, rows, scripted_model):
     text = rows.read_text(encoding="utf-8")
     rows.write_text("".join(text.splitlines(keepends=True)[:20]), encoding="utf-8")

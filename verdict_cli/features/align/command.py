@@ -143,9 +143,7 @@ def _begin(
     folder = options.out or Path("align") / plan.name
     cluster = options.cluster or plan.evaluations[evaluation].cluster
     columns = named_columns(work.prompt)
-    parts, sizes, digest = labelled_parts(
-        plan, labelled, target, cluster, folder, how.seed, quiet=how.quiet
-    )
+    parts, sizes, digest = labelled_parts(plan, labelled, target, cluster, folder, how)
     facts = {
         "align": str(folder), "pipeline": plan.name, "config": str(config), "dataset": labelled, "data_digest": digest,
         "target": target, "cluster": cluster, "seed": how.seed, "fingerprint": plan.fingerprint,

@@ -55,8 +55,8 @@ from verdict_cli.stats.columns.column import Floats, Ints, key_text
 from verdict_cli.stats.columns.saved_rows import SavedRowPath, saved_rows
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.row_scores import RowScores, scored_rows
-from verdict_cli.storage.datasets.dataset import Dataset
-from verdict_cli.storage.datasets.read import stream_rows
+from verdict_cli.storage.datasets.dataset import Dataset, Selection
+from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.tables.reader import read_table
 
 if TYPE_CHECKING:
@@ -73,17 +73,16 @@ def labelled_parts(
     target: str,
     cluster: str | None,
     folder: Path,
-    seed: int,
-    *,
-    quiet: bool = False,
+    how: RowOptions,
 ) -> tuple[dict[PartName, Path], dict[PartName, int], str]:
     """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
     right = compile_expression(target, ("source",))
     group = compile_expression(cluster, ("source",)) if cluster is not None else None
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, labelled, Path(spool_to))
-        with show_reading(quiet=quiet):
-            keys, raw = _labelled_rows(dataset, right, group)
+        with show_reading(quiet=how.quiet):
+            data = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+            keys, raw = _labelled_rows(dataset, data.selection, right, group)
     if len(keys) < LEAST_LABELS:
         raise UsageError(
             f"{plural(len(keys), 'row has|rows have')} a label; an alignment needs {LEAST_LABELS} or more",
@@ -95,7 +94,7 @@ def labelled_parts(
     folder.mkdir(parents=True, exist_ok=True)
     parts: dict[PartName, Path] = {}
     sizes: dict[PartName, int] = {}
-    for name, rows in split_rows(clusters, seed).items():
+    for name, rows in split_rows(clusters, how.seed).items():
         text = "".join(
             json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n"
             for row in rows.tolist()
@@ -113,11 +112,11 @@ def labelled_parts(
 
 
 def _labelled_rows(
-    dataset: Dataset, right: Expression, group: Expression | None
+    dataset: Dataset, selection: Selection, right: Expression, group: Expression | None
 ) -> tuple[dict[int, str], dict[int, JsonObject]]:
-    """The cluster of each row that has a label, and the row as it is in the dataset, by its index."""
+    """The cluster of each selected row that has a label, and the row as it is in the dataset, by its index."""
     keys: dict[int, str] = {}
-    for row in stream_rows(dataset):
+    for row in stream_rows(dataset, selection):
         try:
             if right({"source": row.source}) is not None:
                 keys[row.index] = (
