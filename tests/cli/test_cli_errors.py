@@ -126,6 +126,14 @@ def test_an_endpoint_that_accepts_no_connection_stops_the_run(rows, shell):
     assert "the same command resumes the run" in done.err
 
 
+def test_the_command_of_a_spent_budget_is_not_given_again(shell):
+    config = shell.config(JUDGE)
+    done = shell("run", config, shell.rows(2), "--out", "out", "--budget", "0")
+    assert done.code == 3
+    assert "the same command with a larger --budget resumes the run" in done.err
+    assert "the same command resumes the run" not in done.err
+
+
 def test_a_budget_for_a_model_without_a_price(shell):
     config = shell.config(JUDGE, "model: {name: openai/mine, api_base: 'http://127.0.0.1:9/v1'}")
     done = shell("run", config, shell.rows(2), "--out", "out", "--budget", "1")

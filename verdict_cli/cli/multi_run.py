@@ -16,7 +16,7 @@ import typer
 
 from verdict_cli.cli import console
 from verdict_cli.cli.console import print_error, print_message
-from verdict_cli.errors import JournalError, VerdictError
+from verdict_cli.errors import BudgetError, JournalError, VerdictError
 from verdict_cli.plural import plural
 from verdict_cli.run.job import Stop
 
@@ -263,7 +263,8 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
         raise
     except VerdictError as error:
         print_error(str(error))
-        print_error(resume_hint())
+        if not isinstance(error, BudgetError):  # the same budget would only be spent again
+            print_error(resume_hint())
         raise typer.Exit(error.exit_code) from None
     finally:
         if store is not None:

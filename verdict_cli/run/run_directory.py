@@ -160,8 +160,8 @@ class RunDirectory(Struct, frozen=True):
         if other:
             raise JournalError(
                 f"{self.path} holds a run of {other}",
-                hint=f"to judge this one and pay only for what differs: --out NEW --reuse {self.path}; "
-                "--fresh discards the run that is there",
+                hint="choose another --out (`verdict run` pays only for what differs with "
+                f"--reuse {self.path}); --fresh discards the run that is there",
             )
         if earlier.shard != facts.shard:
             raise JournalError(

@@ -345,7 +345,5 @@ def evaluation_warnings(
             f"{rows} no cluster, because `{key}` is null: each counts as a cluster of its own"
         )
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        warnings.append(
-            f"there are only {plural(clusters, 'cluster')}: intervals from so few are rough"
-        )
+        warnings.append(f"only {plural(clusters, 'cluster')}: intervals from so few are rough")
     return warnings
