@@ -47,7 +47,7 @@ class ModelClient(Struct):
         at_once = None if concurrency is None else calls_at_once(concurrency)
         return cls(
             providers,
-            RateLimiters(at_once, shards=shards),
+            RateLimiters(at_once, shards=shards, recorded=recording is not None),
             Spending(budget_usd),
             store,
             recording is not None,

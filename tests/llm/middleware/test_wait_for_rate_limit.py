@@ -5,14 +5,18 @@ import heapq
 import sys
 from collections.abc import Coroutine
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from paths import ROOT
 
 from verdict_cli.errors import Retryable
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
+from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Allowance, Message, Reply, Request, Row
-from verdict_cli.model import Model
+from verdict_cli.model import Model, RateLimit
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.observer import RunObserver
 
 
 def request(number: int = 0, name: str = "openai/m", **settings: Any) -> Request:
@@ -200,3 +204,34 @@ def test_no_row_is_lost_to_a_server_that_limits_requests_and_states_no_delay(tmp
     assert code == 0, output
     assert len(server.answered) == 60
     assert server.refused > 0
+
+
+def test_a_replayed_rate_limit_is_not_waited_for(tmp_path):
+    recording = tmp_path / "calls.jsonl"
+    recording.write_text(
+        '{"row": 0, "unit": "judge", "failure": "rate-limit", "error": "too many"}\n'
+    )
+    (error,) = asyncio.run(replayed(recording, request(0)))
+    assert isinstance(error, Retryable) and error.message == "too many"
+
+
+def test_a_model_s_rate_limit_does_not_hold_for_replayed_calls(tmp_path):
+    recording = tmp_path / "calls.jsonl"
+    recording.write_text(
+        "".join(f'{{"row": {row}, "unit": "judge", "reply": "4"}}\n' for row in range(3))
+    )
+    limit = RateLimit(requests_per_minute=1)
+    calls = [request(row, rate_limit=limit) for row in range(3)]
+    replies = asyncio.run(replayed(recording, *calls))
+    assert [reply.text for reply in replies] == ["4"] * 3
+
+
+async def replayed(path: Path, *requests: Request) -> list[Any]:
+    """What a recording answers within three seconds."""
+    client = ModelClient.open(recording=Recording.load(path))
+    ask = client.chain(RunObserver()).ask
+    try:
+        calls = asyncio.gather(*map(ask, requests), return_exceptions=True)
+        return await asyncio.wait_for(calls, 3)
+    finally:
+        await client.close()

@@ -40,7 +40,7 @@ class Flow(Struct):
 class RateLimiters:
     """The limits of one run: ``concurrent`` calls in flight (None: no limit), each model's ``rate_limit``, the quota in its
     provider's headers, and the rate that it has been seen to accept. Of each ``rate_limit``, a run that is one of several
-    ``shards`` has its share.
+    ``shards`` has its share. ``recorded``: a recording answers for all models, so that nothing but ``concurrent`` limits a call.
 
     ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model are sent in the
     order in which they arrive here.
@@ -51,12 +51,14 @@ class RateLimiters:
         concurrent: int | None = None,
         *,
         shards: int = 1,
+        recorded: bool = False,
         clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.flows: defaultdict[str, Flow] = defaultdict(Flow)
         self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
         self.shards = shards
+        self.recorded = recorded
         self.clock = clock
         self.sleep = sleep
         self._by_model: IdentityCache[ModelLimiter | None] = IdentityCache()
@@ -96,7 +98,7 @@ class RateLimiters:
         return self._by_model.get((model,), None, self._create, model)
 
     def _create(self, model: Model) -> ModelLimiter | None:
-        if is_local(model.name) and model.rate_limit is None:
+        if self.recorded or (is_local(model.name) and model.rate_limit is None):
             return None
         key = (*endpoint_address(model), model.name, model.rate_limit)
         if key not in self._shared:
@@ -253,8 +255,9 @@ def rate_limited(ask: Ask, limiters: RateLimiters) -> Ask:
                 max_wait = request.model.max_wait
                 if limiter is not None and call is not None:
                     limiter.fail(call, tokens, error, limiters.clock(), max_wait)
-                is_local_model = is_local(request.model.name)  # a recording fails alike each time
-                if is_local_model or not (
+                # A recording fails alike each time.
+                is_recorded = limiters.recorded or is_local(request.model.name)
+                if is_recorded or not (
                     isinstance(error, Retryable) and error.failure == "rate-limit"
                 ):
                     flow.failed += 1
