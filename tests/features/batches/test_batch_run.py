@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +22,8 @@ from verdict_cli.features.batches.batch_facts import SentBatch, batches_of
 from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.features.batches.sent import RunBatches, SentRequest
 from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.messages import Result
+from verdict_cli.run.local import LocalRun
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.session import open_run
 from verdict_cli.storage.database.database import Database
@@ -28,6 +32,9 @@ from verdict_cli.storage.datasets.read import scan
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
+ONE_STEP = """
+- {unit: JudgeUnit, name: judge, explanation: true, prompt: 'Rate {source.text}'}
+"""
 RUN = [sys.executable, "-m", "verdict_cli", "run", "pipeline.yaml", "4.jsonl", "--batch"]
 
 
@@ -173,6 +180,41 @@ def test_a_batch_that_a_killed_process_was_collecting_is_charged_once(bench):
         bench.run(4, head=head, budget_usd=1.7 * whole.cost_usd)
     bench.run(4, head=head, budget_usd=1.7 * whole.cost_usd)
     assert bench.server.sizes == [12, 12]
+
+
+@contextmanager
+def stopped_after(rows: int) -> Iterator[None]:
+    """The run in the body is stopped once so many of its rows have a result."""
+    add = LocalRun._add
+
+    def add_and_stop(run: LocalRun, result: Result) -> None:
+        add(run, result)
+        if run.counts.done >= rows:
+            run.halt.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalRun, "_add", add_and_stop)
+        yield
+
+
+def test_each_result_of_a_stopped_run_is_stored_as_a_call_or_waits_for_one(bench):
+    with stopped_after(3):
+        bench.run(5, ONE_STEP)
+    with Database.open(bench.folder / "out" / "run.db") as database:
+        assert len([*database.calls_after(0, 9)]) == 3
+        assert len([*RunBatches(database, bench.folder).unclaimed()]) == 2
+    facts = bench.run(5, ONE_STEP)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 5, 0)
+    assert set(bench.server.paid.values()) == {1}
+
+
+def test_retry_failed_sends_the_call_with_which_a_run_was_stopped(bench):
+    bench.server.rejects = "text 0"
+    with stopped_after(1):
+        bench.run(2, ONE_STEP)
+    bench.server.rejects = ""
+    facts = bench.run(2, ONE_STEP, retry_failed=True)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 2, 0)
 
 
 def test_results_that_wait_for_their_calls_are_charged_as_batches(bench):

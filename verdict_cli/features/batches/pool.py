@@ -99,7 +99,8 @@ class BatchPool:
         self._failed_in_a_row = 0
         self._too_late: set[int] = set()
         self._claimed = ""
-        """The request whose result was given to its call last."""
+        """The request whose result was given to a call that is not stored yet."""
+        own.on_stored = self._forget_claimed
 
     async def start(self) -> None:
         """Find the batches that an earlier process has sent."""
@@ -120,9 +121,9 @@ class BatchPool:
     async def defer(self, request: Request, digest: bytes) -> Reply | None:
         """The reply of a call that a batch has answered. Pools one that a batch is to answer, and raises Pending. Retryable where
         too many batches have not answered it; None where it is made in the ordinary way."""
+        self._claimed = ""
         if not self._options.takes(request.model):
             return None
-        self._forget_claimed()
         name = f"{digest.hex()}-{request.attempt}"
         earlier = self._sent.find(name)
         if self._sent.is_in_flight(name, earlier):
@@ -144,14 +145,13 @@ class BatchPool:
         raise Pending("the call waits for a batch")
 
     def _forget_claimed(self) -> None:
-        """Remove the request of the call before, which is stored by now."""
+        """Remove the request whose result has been stored as a call: it would be charged a second time."""
         if self._claimed:
             self._sent.database.remove(self._claimed, TABLE)
             self._claimed = ""
 
     async def answer(self) -> bool:
         """Send what is pooled, and wait until batches have ended. A small batch waits for more while earlier ones are in flight."""
-        self._forget_claimed()
         unsent = self._unsent.values()
         least = min((batch_settings(batch.api.model).min for batch in unsent), default=0)
         is_enough = sum(len(batch.requests) for batch in unsent) >= least
