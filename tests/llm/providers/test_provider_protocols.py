@@ -14,6 +14,7 @@ from wire_servers import anthropic, gemini, responses, serve
 
 from verdict_cli.errors import ReplyError, Retryable
 from verdict_cli.llm.providers import Providers
+from verdict_cli.llm.providers.wire_protocol import parameters
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
 
@@ -207,3 +208,8 @@ def test_the_structured_key_decides_how_json_is_requested(request_for, structure
         )
     assert key in json.dumps(wire.bodies[0])
     assert len(wire.bodies) == 1
+
+
+@pytest.mark.parametrize("form", ["json_schema", ["json_schema"], {"json_schema": {}}, 5])
+def test_a_response_format_of_any_kind_is_among_the_parameters(form):
+    assert "response_format" in json.loads(parameters({"response_format": form}))

@@ -111,8 +111,9 @@ _SCHEMA_KEYS = frozenset(
 def parameters(body: Mapping[str, Any]) -> str:
     """The parameters as JSON for `calls.parquet`, without what has its own column, and without the JSON schemas."""
     sent = {key: value for key, value in body.items() if key not in _IN_OTHER_COLUMNS}
-    if "json_schema" in (form := sent.get("response_format") or {}):
-        sent["response_format"] = form["type"]
+    form = object_at(sent, "response_format")
+    if "json_schema" in form:
+        sent["response_format"] = form.get("type")
     if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
         sent |= {"tools": [TOOL], "tool_choice": TOOL}
     return orjson.dumps(_without_schemas(sent), default=str).decode()
