@@ -104,6 +104,7 @@ def check(body: bytes, protocol: Any) -> None:
         assert not json.loads(body).get("truncated")
 
 
+@example({"answers": {"q1": {"type": [], "noul": 0.5}}}, SYSTEM_ONE)  # once a TypeError
 @example(
     {"answers": {"q3": {"type": "score", "probabilities": [None]}}}, SYSTEM_ONE
 )  # once an AttributeError

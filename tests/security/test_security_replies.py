@@ -70,6 +70,10 @@ BROKEN: dict[str, bytes] = {
     "not utf-8": b'{"choices": [{"message": {"content": "\xff\xfe"}}]}',
     "deep": b"[" * 1_000_000,
     "deep objects": b'{"a":' * 500_000,
+    "deep and balanced": b'{"a":' * 300 + b"1" + b"}" * 300,
+    "a long number beside NaN": b'{"a": ' + b"9" * 40 + b', "b": NaN}',
+    "an infinite logprob": b'{"choices": [{"message": {"content": "ok"}, "logprobs": {"content": '
+    b'[{"token": "a", "logprob": Infinity}]}}]}',
     "a text": b'"hello"',
     "no choices": b"{}",
     "empty choices": b'{"choices": []}',

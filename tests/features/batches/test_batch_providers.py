@@ -1,9 +1,18 @@
 """Each provider's batch interface: failed and expired requests, and a creation that was not acknowledged."""
 
-import pytest
+from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from loopback_server import serving
+
+from verdict_cli.errors import Retryable
 from verdict_cli.features.batches.adapters import open_batch_api
 from verdict_cli.features.batches.batch_facts import batches_of
+from verdict_cli.features.batches.sent import result_lines
 from verdict_cli.model import Model
 
 
@@ -54,6 +63,52 @@ def test_files_are_uploaded_beside_the_address_of_ordinary_calls(
         monkeypatch.setenv(variable, "k")
     api = open_batch_api(Model(name=name, api_base=base or None))
     assert (api.url("/files"), api.target) == (files, target)
+
+
+BODY = b'{"choices": [{"message": {"content": "4"}}], "usage": {"prompt_tokens": 1}}'
+DEEP = b"[" * 300 + b"]" * 300
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("gpt-4o-mini", b'{"custom_id": [], "response": {"status_code": 200, "body": %b}}' % BODY),
+        ("gpt-4o-mini", b'{"custom_id": "a", "response": {"status_code": Infinity}}'),
+        ("gpt-4o-mini", b'{"custom_id": "a", "response": {"status_code": 400, "body": %b}}' % DEEP),
+        ("gemini/gemini-2.5-flash", b'{"key": "a", "error": {"code": Infinity}}'),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_left_out(tmp_path, monkeypatch, name, line):
+    file = tmp_path / "results"
+    whole = b'{"custom_id": "b", "key": "b", "response": {"status_code": 200, "body": %b}}' % BODY
+    file.write_bytes(line + b"\n" + whole)
+    results = result_lines(file, open_batch_api(Model(name=name)))
+    assert [result.custom_id for result in results] == ["b"]
+
+
+@pytest.mark.parametrize("body", [b"null", b"5", b'"text"', b"<html>"])
+@pytest.mark.parametrize("name", ["gpt-4o-mini", "mistral/mistral-small-latest"])
+def test_a_batch_that_is_no_object_is_an_error_of_the_call(monkeypatch, name, body):
+    monkeypatch.setenv("MISTRAL_API_KEY", "k-1")
+
+    async def ask(address: str) -> None:
+        async with aclosing(open_batch_api(Model(name=name, api_base=address))) as api:
+            await api.get("b1")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+    with serving(Handler) as address, pytest.raises(Retryable, match="JSON"):
+        asyncio.run(ask(f"{address}/v1"))
+
+
+def test_a_count_that_is_none_counts_nothing():
+    api = open_batch_api(Model(name="gpt-4o-mini"))
+    for count in ("9" * 5000, "²", -1, None, []):
+        assert api.state({"id": "b", "request_counts": {"total": count}}).requests == 0
 
 
 def test_azure_keeps_the_version_of_its_dated_api(monkeypatch):

@@ -179,8 +179,7 @@ class BatchApi:
         query: JsonObject = {self.page_size: BATCHES_A_PAGE}
         while True:
             page = await self.json(self.request("GET", self.url(self.path)).query(query))
-            listed = page if isinstance(page, list) else page.get(self.listed)
-            states = [self.state(entry) for entry in objects(listed)]
+            states = [self.state(entry) for entry in objects(page.get(self.listed))]
             later = [each for each in states if not 0 < each.created < since - CLOCKS_S]
             found += later
             place = self.next_place(page, states, query.get(self.cursor)) if later else None
@@ -188,10 +187,9 @@ class BatchApi:
                 return found
             query[self.cursor] = place
 
-    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
+    def next_place(self, page: JsonObject, states: Sequence[BatchState], place: Any) -> Any:
         """Where the page behind this one begins, whose place is given; None for the last."""
-        has_more = isinstance(page, Mapping) and page.get("has_more")
-        return states[-1].id if has_more else None
+        return states[-1].id if page.get("has_more") else None
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel the batch."""
@@ -279,21 +277,26 @@ class BatchApi:
         """The error of a call that may succeed later."""
         return Retryable(f"model {self.model.name}: {why}")
 
-    async def json(self, request: RequestBuilder) -> Any:
-        """The JSON of the response."""
+    async def json(self, request: RequestBuilder) -> JsonObject:
+        """The JSON object of the response; a list without one is a page."""
         async with self.response(request) as response:
             content = bytes(await response.bytes())
         try:
-            return loads(content)
+            value = loads(content)
         except ValueError:
             raise self.unavailable("the batch interface replied with no JSON") from None
+        if isinstance(value, list):
+            return {self.listed: value}
+        if not isinstance(value, dict):
+            raise self.unavailable("the batch interface replied with no JSON object")
+        return value
 
-    async def post(self, url: str, body: Any) -> Any:
-        """The JSON that a POST of JSON gives."""
+    async def post(self, url: str, body: Any) -> JsonObject:
+        """The JSON object that a POST of JSON gives."""
         return await self.json(self.request("POST", url).body_json(body))
 
-    async def post_file(self, url: str, file: Path, headers: Mapping[str, str]) -> Any:
-        """The JSON that a POST of a file's content gives."""
+    async def post_file(self, url: str, file: Path, headers: Mapping[str, str]) -> JsonObject:
+        """The JSON object that a POST of a file's content gives."""
         request = self.request("POST", url, TRANSFER_S).headers(headers)
         size = str(file.stat().st_size)  # noqa: ASYNC240
         return await self.json(request.header("Content-Length", size).body_stream(_chunks(file)))
@@ -311,9 +314,13 @@ def created_id(value: Any, key: str = "id") -> str:
     return identity
 
 
+_MOST_DIGITS = 12
+
+
 def _number(value: Any) -> int:
     """A count, which Google's JSON writes as text."""
-    return int(value) if str(value).isdigit() else 0
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _seconds(text: Any) -> float:

@@ -25,6 +25,7 @@ from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import ResponseHeaders
 from verdict_cli.llm.providers.wire_protocol import count, object_at
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model
 from verdict_cli.storage.paths import output_errors
 
@@ -134,7 +135,7 @@ class GeminiBatches(BatchApi):
         url = self.url(f"/models/{quote(self.name, safe='')}:batchGenerateContent")
         return self.state(await self.post(url, body))
 
-    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
+    def next_place(self, page: JsonObject, states: Sequence[BatchState], place: Any) -> Any:
         return page.get("nextPageToken")
 
     def url_of(self, batch_id: str) -> str:
@@ -202,7 +203,7 @@ class MistralBatches(BatchApi):
         }
         return self.state(await self.post(self.url(self.path), body))
 
-    def next_place(self, page: Any, states: Sequence[BatchState], place: Any) -> Any:
+    def next_place(self, page: JsonObject, states: Sequence[BatchState], place: Any) -> Any:
         return None if len(states) < BATCHES_A_PAGE else (place or 0) + 1
 
     def state(self, value: Any) -> BatchState:

@@ -330,9 +330,11 @@ def result_lines(path: Path, api: BatchApi) -> Iterator[ResultLine]:
         for line in file:
             try:
                 value = loads(line)
-                yield api.read(redact(value, secrets) if may_contain(line, secrets) else value)
-            except (ValueError, KeyError, TypeError, AttributeError):
+                result = api.read(redact(value, secrets) if may_contain(line, secrets) else value)
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 continue
+            if isinstance(result.custom_id, str):
+                yield result
 
 
 T = TypeVar("T")

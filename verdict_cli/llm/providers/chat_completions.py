@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
@@ -147,12 +146,8 @@ def _choice(
         raise broken_reply(name, "the body is not a JSON object", OTHER_API, source)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise broken_reply(
-            name,
-            f"no choices in {first_words(orjson.dumps(envelope, default=str))}",
-            OTHER_API,
-            source,
-        )
+        text = json.dumps(envelope, default=str, separators=(",", ":"))
+        raise broken_reply(name, f"no choices in {first_words(text.encode())}", OTHER_API, source)
     # Several replies of one request may come in any order: the first is that of index 0.
     choice = next(
         (item for item in choices if isinstance(item, dict) and item.get("index") == 0), choices[0]

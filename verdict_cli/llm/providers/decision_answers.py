@@ -113,7 +113,8 @@ def _answer(
             message = f"the reply of {source.address} has no answer to `{name}`"
             raise ReplyError(message, kind="invalid")
         expected = "noul" if question.kind == "predicate" and not is_list else question.kind
-        if kind != expected and {kind, expected} != {"noul", "predicate"}:
+        accepted = ("noul", "predicate") if question.kind == "predicate" else (question.kind,)
+        if kind not in accepted:
             message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
             raise ReplyError(message, kind="invalid")
         return checked_answer(answer, name, question)

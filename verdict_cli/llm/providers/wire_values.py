@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +13,35 @@ import orjson
 from verdict_cli.language.fields.types import image_url
 from verdict_cli.messages import Alternative, Message
 
+_MOST_LEVELS = 250
+"""The levels of a value that every reader takes."""
+
 
 def loads(text: bytes) -> Any:
     """The value. Raises ValueError for anything that is not JSON in UTF-8, or cannot be written as such again."""
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
+        if text.count(b"[") + text.count(b"{") < _MOST_LEVELS:
+            return value
     except orjson.JSONDecodeError:
         try:
-            value = json.loads(text)
-            json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
+            value = json.loads(text, parse_int=_whole)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        return value
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise ValueError(_UNWRITABLE.get(str(error), str(error))) from None
+    return value
+
+
+_UNWRITABLE = {"Recursion limit reached": "nested too deeply"}
+_MOST_DIGITS = 18
+"""The digits of a whole number of 64 bits; a longer one is read as a float, as orjson does."""
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def message_content(message: Message) -> Any:
@@ -85,10 +103,9 @@ def _alternative(item: Any) -> Alternative:
         return Alternative(token, math.nan)
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         raise ValueError(f"the logprob of {token!r:.80} must be a number, not {_kind(logprob)}")
-    try:
-        return Alternative(token, float(logprob))
-    except OverflowError:
-        raise ValueError(f"the logprob of {token!r:.80} is out of range") from None
+    if logprob > sys.float_info.max:
+        raise ValueError(f"the logprob of {token!r:.80} is out of range")
+    return Alternative(token, float(logprob))
 
 
 def _is_list(value: Any) -> bool:
