@@ -23,6 +23,11 @@ _EXIT_PAUSE_S = 0.02
 class HttpClients:
     """Clients that keep their connections, one for each proxy. None follows redirects."""
 
+    _unclosed = 0
+    """The clients of the whole process that are open."""
+    _closed_s = 0.0
+    """When the last one was closed."""
+
     def __init__(self) -> None:
         self._clients: dict[str | None, Client] = {}
 
@@ -44,12 +49,24 @@ class HttpClients:
                 builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
             )
             client = self._clients[proxy] = builder.build()
+            HttpClients._unclosed += 1
         return client
 
     async def close(self) -> None:
         clients, self._clients = [*self._clients.values()], {}
         for client in clients:
             await client.close()
+            HttpClients._unclosed -= 1
+            HttpClients._closed_s = time.monotonic()
+
+    @classmethod
+    def pause(cls) -> None:
+        """Let the clients' thread finish before the interpreter is torn down.
+
+        It cleans up after a failed call, and aborts the process when that needs an interpreter that is gone.
+        """
+        idle_s = 0.0 if cls._unclosed else time.monotonic() - cls._closed_s
+        time.sleep(max(0.0, _EXIT_PAUSE_S - idle_s))
 
 
 class ResponseHeaders:
@@ -76,8 +93,4 @@ def root_cause(error: Exception) -> str:
 
 @cache
 def _pause_at_exit() -> None:
-    """Let the client's thread finish before the interpreter is torn down.
-
-    It cleans up after a failed call, and aborts the process when that needs an interpreter that is gone.
-    """
-    atexit.register(time.sleep, _EXIT_PAUSE_S)
+    atexit.register(HttpClients.pause)
