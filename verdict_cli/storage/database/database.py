@@ -460,13 +460,9 @@ class Database:
 
 
 def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
-    *_, content, stored, usable = record
-    check((None, *record[1:-2]) if shared else record[:-2], stored)
-    number, digest, row, unit, item, call, attempt, model, failure = record[:9]
-    decoded = decode(CallContent, content)
-    return StoredCall(
-        number, digest, row, unit, item, call, attempt, model, failure, bool(usable), decoded
-    )
+    check((None, *record[1:-2]) if shared else record[:-2], record[-2])
+    fields = *record[:9], bool(record[-1]), decode(CallContent, record[-3])
+    return StoredCall(*fields)
 
 
 def _images(message: Message) -> Images:
