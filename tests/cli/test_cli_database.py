@@ -112,6 +112,27 @@ def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run):
     assert copy_name in (run.folder / "out" / "report.md").read_text()
 
 
+@pytest.mark.parametrize("words", [("report", "out"), ("gate", "out"), ()])
+def test_the_database_of_another_run_is_refused(words, run):
+    config = run.config(STEPS.replace("Rate", "Judge"), MODEL)
+    assert run("run", config, run.rows(6), "--out", "other", "--no-cache").code == 0
+    (run.folder / "other" / "run.db").replace(run.folder / "out" / "run.db")
+    (run.folder / "out" / "results.parquet").unlink()
+    done = run(*(words or ("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out")))
+    assert (done.code, "run.db belongs to a run of another pipeline" in done.err) == (2, True)
+    assert not (run.folder / "out" / "results.parquet").exists()
+
+
+def test_an_interrupted_run_takes_no_rows_of_another_runs_database(run):
+    config = run.config(STEPS.replace("Rate", "Judge"), MODEL)
+    assert run("run", config, run.rows(6), "--out", "other", "--no-cache").code == 0
+    (run.folder / "other" / "run.db").replace(run.folder / "out" / "run.db")
+    facts = run.folder / "out" / "run.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))
+    done = run("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out", "--no-cache")
+    assert (done.code, "run.db belongs to a run of another pipeline" in done.err) == (2, True)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
 def test_a_folder_that_takes_no_file_is_reported(run):
     folder = run.folder / "sealed"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.language.load import load, validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests, file_digest
-from verdict_cli.run.run_directory import LOCK, RunDirectory
+from verdict_cli.run.run_directory import LOCK, RunDirectory, difference
 from verdict_cli.run.tables import TABLES, TableColumns, write_tables
 from verdict_cli.run.validate_run import check_links, check_rows, check_tables, facts_of
 from verdict_cli.run_facts import RunFacts
@@ -138,10 +138,12 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
         stored = stored_run(database, directory)
     if stored is None:
         return facts
+    if facts is not None:
+        check_same_run(directory, stored, facts)
     if facts is None or not (directory.path / "spec.yaml").exists():
         for name, content in stored.files.items():
             directory.write(name, content)
-    begun = facts or facts_of(stored.facts)
+    begun = facts or stored.facts
     counts = write_tables(
         directory.path,
         directory.database,
@@ -162,7 +164,7 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
 class StoredRun(Struct, frozen=True):
     """What a run's database has beside its calls and rows."""
 
-    facts: dict[str, Any]
+    facts: RunFacts
     files: dict[str, str]
     columns: dict[str, Any]
 
@@ -171,6 +173,18 @@ def stored_run(database: Database, directory: RunDirectory) -> StoredRun | None:
     """What is needed to write the run's files; None where the run has not begun. DataError where it cannot be read."""
     try:
         stored = database.get("run")
-        return None if stored is None else msgspec.convert(stored, StoredRun)
-    except (DamagedError, msgspec.ValidationError, sqlite3.Error) as error:
+        if stored is None:
+            return None
+        return msgspec.convert({**stored, "facts": facts_of(stored["facts"])}, StoredRun)
+    except (DamagedError, KeyError, TypeError, ValueError, sqlite3.Error) as error:
         raise unreadable(directory.database, error) from None
+
+
+def check_same_run(directory: RunDirectory, stored: StoredRun, facts: RunFacts) -> None:
+    """JournalError where the database is not that of the run with these facts."""
+    other = difference(stored.facts, facts)
+    if other:
+        raise JournalError(
+            f"{directory.database} belongs to a run of {other}",
+            hint="put back the run.db and the run.json of one run; `verdict run … --fresh` starts over",
+        )

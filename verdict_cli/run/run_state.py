@@ -14,6 +14,7 @@ from verdict_cli.llm.middleware.cache_store import cache_directory
 from verdict_cli.llm.middleware.replies import OwnCalls, place_of
 from verdict_cli.messages import Call, Result
 from verdict_cli.run.job import RunJob
+from verdict_cli.run.load_run import check_same_run, stored_run
 from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.storage.database.database import Database
@@ -110,6 +111,9 @@ class RunState:
         return state
 
     def _load(self) -> None:
+        stored = stored_run(self.database, self._job.directory)
+        if stored is not None:
+            check_same_run(self._job.directory, stored, self._job.start)
         for row, status in self.database.check_rows():
             if row >= 0:
                 self.finished.add(row)

@@ -16,7 +16,6 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.load_run import StoredRun, restore_run, stored_run
 from verdict_cli.run.run_directory import LOCK, RunDirectory, difference
-from verdict_cli.run.validate_run import facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.append import append
 from verdict_cli.storage.database.database import Database
@@ -140,7 +139,7 @@ def _read(path: Path) -> _Shard:
             done = sum(row >= 0 for row, _ in database.check_rows())
         except DamagedError as error:
             raise unreadable(directory.database, error) from None
-    facts = directory.facts() or facts_of(stored.facts)
+    facts = directory.facts() or stored.facts
     if not facts.shard:
         raise UsageError(
             f"{path} holds a whole run", hint="name the --out of each `verdict run … --shard i/n`"
@@ -223,9 +222,8 @@ def _merged_facts(shards: Sequence[_Shard]) -> RunFacts:
         warnings.append(
             f"merged before its shards were finished: {missing:,} of {rows:,} rows are missing"
         )
-    start = facts_of(shards[0].stored.facts)
     return structs.replace(
-        start,
+        shards[0].stored.facts,
         shard="",
         rows=rows,
         started=min(facts.started for facts in every),

@@ -390,13 +390,12 @@ class Database:
                 check((row, status, record), stored)
                 yield row, status
 
-    def check_batches(self) -> None:
-        """DamagedError where what is stored of batches cannot be read."""
+    def check_values(self) -> None:
+        """DamagedError where what is stored of the run, or of batches, cannot be read."""
+        query = "SELECT name, value, checksum FROM meta UNION ALL SELECT name, record, checksum FROM batches"
         with _damage():
-            for name, record, stored in self._reader.execute(
-                "SELECT name, record, checksum FROM batches"
-            ):
-                check((name, record), stored)
+            for name, value, stored in self._reader.execute(query):
+                check((name, value), stored)
 
     def remove_row(self, row: int) -> None:
         """Remove a row, which is then run again."""

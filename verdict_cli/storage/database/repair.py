@@ -41,7 +41,7 @@ class Repair(Struct, frozen=True):
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the file is a database whose pages can all be read, and whose rows and batches are as they were written."""
+    """Whether the file is a database whose pages can all be read, and whose rows and values are as they were written."""
     if not path.stat().st_size:
         return False
     try:
@@ -51,7 +51,7 @@ def is_sound(path: Path) -> bool:
         with Database.open(path) as database:
             for _ in database.check_rows():
                 pass
-            database.check_batches()
+            database.check_values()
     except DamagedError:
         return False
     except sqlite3.OperationalError:
