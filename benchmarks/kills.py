@@ -37,8 +37,8 @@ from verdict_cli.features.object_store.run_store import RemoteFolder
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
 LATENCY_S = 0.04
-UNCOMMITTED_S = 0.02 + 0.02
-"""Of how long a kill may lose calls that have ended: what the next commit collects, and what the one before is writing."""
+UNCOMMITTED_S = 0.02
+"""Of how long a kill may lose calls that have ended: from an answer to the end of its commit."""
 END_S = 1.0
 """Seconds after which a signal has ended a command."""
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)

@@ -15,8 +15,9 @@ from typing import Any
 from verdict_cli.errors import OutputError
 from verdict_cli.storage.database.schema import insert, refused
 
-GROUP_S = 0.02
-"""The least time between the starts of two commits: what a kill may lose, beside the calls in flight."""
+GROUP_S = 0.01
+"""The least time between the starts of two commits: half of the 20 ms of which a kill may lose the records. The other half is
+for the commit itself."""
 MOST_WAITING = 20_000
 """Records that wait to be written, from which rows wait, too: memory does not grow behind a slow disk."""
 _ORDER = ("texts", "calls", "rows", "meta", "batches")
