@@ -274,3 +274,8 @@ def test_messages_of_sharegpt_are_messages():
     ]
     assert not looks_like_conversation([{"from": "a", "to": "b"}])
     assert not looks_like_conversation([{"from": 3, "value": 4}])
+
+
+@pytest.mark.parametrize("identity", [7, {"x": 1}, True, "", []])
+def test_records_of_calls_with_an_id_of_their_own_are_no_conversation(identity):
+    assert not looks_like_conversation([{"id": identity, "kwargs": {"path": "a"}}])

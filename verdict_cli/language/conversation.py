@@ -52,9 +52,13 @@ def _with_role(message: Part) -> Part:
     of OpenAI's Responses API."""
     if message.get("role") is not None:
         return message
-    kind = message.get("type")
-    if isinstance(message.get("kwargs"), Mapping) and message.get("id"):
-        name = str(message["id"][-1]).partition("Message")[0].lower()
+    kind, identity = message.get("type"), message.get("id")
+    if (
+        isinstance(message.get("kwargs"), Mapping)
+        and identity
+        and isinstance(identity, list | tuple)
+    ):
+        name = str(identity[-1]).partition("Message")[0].lower()
         message = {**message["kwargs"], "role": name}
     elif str(kind).endswith("_call_output"):
         message = {"role": "tool", "content": [message]}
