@@ -237,6 +237,14 @@ def test_each_reduction(table, how, wanted):
     )
 
 
+@pytest.mark.parametrize("how", ["max", "min", "mean", "median", "mode", "first", "any", "all"])
+def test_each_reduction_of_rows_that_all_failed_has_no_value(table, how):
+    rows = [(1, FAILED, {"source.g": "x"}), (1, FAILED, {"source.g": "y"})]
+    evaluation = Evaluation(value="output.label", group="source.g", reduce={"value": how})
+    measures = measure({"e": evaluation}, table(rows))["e"]
+    assert (measures.rows, measures.missing, measures.values["mean"].value) == (2, 2, None)
+
+
 def test_the_maximum_of_words_is_an_error_that_names_the_reduction(table):
     evaluation = Evaluation(
         **LABELS, group="source.label", reduce={"prediction": "max", "target": "first"}

@@ -375,7 +375,7 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
             else _modes(LabelSet.of(values).codes(values), group_of)
         )
         numbers[group_of[rows]], codes[group_of[rows]] = values.numbers[rows], values.codes[rows]
-    else:
+    elif len(present):  # scipy takes no empty array
         from scipy import ndimage
 
         reduced = np.unique(group_of)
