@@ -216,8 +216,10 @@ def test_a_missing_finish_reason_and_usage_are_no_error(request_for):
     assert (reply.finish_reason, reply.usage, reply.cost_usd) == ("stop", Usage(), None)
 
 
-def test_a_text_cut_off_is_left_to_the_extractor(request_for):
-    assert answered(request_for, chat({"content": "half"}, "length")).finish_reason == "length"
+@pytest.mark.parametrize("finish_reason", ["length", "model_length", "max_tokens"])
+def test_a_text_cut_off_is_left_to_the_extractor(request_for, finish_reason):
+    reply = answered(request_for, chat({"content": "half"}, finish_reason))
+    assert reply.finish_reason == "length"
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,18 @@ def test_a_text_cut_off_is_left_to_the_extractor(request_for):
         ({"content": " \n"}, "stop", ReplyError, "empty"),
         ({"content": ""}, "content_filter", Rejected, "content-filter"),
         ({"content": "half"}, "content_filter", Rejected, "content-filter"),
+        ({"content": "half"}, "SAFETY", Rejected, "content-filter"),
+        ({"content": "half"}, "abort", Retryable, "unavailable"),
+        ({"content": "half"}, "insufficient_system_resource", Retryable, "unavailable"),
+        ({"content": "4"}, "refusal", ReplyError, "refused"),
+        ({"content": ""}, "refusal", ReplyError, "refused"),
+        ({"content": ""}, "MAX_TOKENS", ReplyError, "cut-off"),
+        (
+            {"content": [{"type": "text", "text": "4"}, {"type": "refusal", "refusal": "no"}]},
+            "stop",
+            ReplyError,
+            "refused",
+        ),
     ],
 )
 def test_a_reply_that_is_none_is_never_a_text(

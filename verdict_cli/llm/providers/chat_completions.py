@@ -20,7 +20,14 @@ from verdict_cli.llm.providers.http_errors import (
 )
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.sse import assemble, text_of
-from verdict_cli.llm.providers.wire_protocol import TOOL, WireProtocol, bearer, with_instruction
+from verdict_cli.llm.providers.wire_protocol import (
+    TOOL,
+    WireProtocol,
+    bearer,
+    joined,
+    objects,
+    with_instruction,
+)
 from verdict_cli.llm.providers.wire_values import is_strict, message_content, read_logprobs
 from verdict_cli.messages import Alternative, Reply, Request
 from verdict_cli.regex import regex
@@ -123,8 +130,22 @@ def read_chat(envelope: Any, name: str, source: Source) -> ChatReply:
     except ValueError as fault:
         raise broken_reply(name, str(fault), "", source) from None
     finish_reason = name_in(choice, "finish_reason") or "stop"
-    reasoning = _reasoning(envelope, message)
-    return ChatReply(text, finish_reason, logprobs, reasoning, message.get("refusal"))
+    finish_reason = _FINISH.get(finish_reason.lower(), finish_reason)
+    refusal = message.get("refusal") or joined(objects(message.get("content")), "refusal")
+    if finish_reason == "refusal":
+        refusal = refusal or text or "it gave no reason"
+    return ChatReply(text, finish_reason, logprobs, _reasoning(envelope, message), refusal)
+
+
+_FINISH = {
+    "max_tokens": "length",
+    "model_length": "length",
+    "content-filter": "content_filter",
+    "safety": "content_filter",
+    "abort": "error",
+    "insufficient_system_resource": "error",
+}
+"""What OpenAI calls the ends of replies that other servers name: Mistral, DeepSeek, vLLM, and gateways to Claude and Gemini."""
 
 
 def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
