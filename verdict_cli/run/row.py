@@ -59,13 +59,13 @@ async def run_pinned(
 
 def _pending(done: Iterable[asyncio.Task[None]]) -> list[Pending]:
     """The calls of ended tasks that are answered later. Raises any other error."""
+    # The error of each task is taken: asyncio writes a traceback for one that nobody took.
+    errors = [error for task in done if (error := task.exception()) is not None]
     pending = []
-    for task in done:
-        error = task.exception()
-        if isinstance(error, Pending):
-            pending.append(error)
-        elif error is not None:
+    for error in errors:
+        if not isinstance(error, Pending):
             raise error
+        pending.append(error)
     return pending
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import subprocess
 import sys
@@ -414,6 +415,14 @@ def test_a_price_below_the_catalogues_does_not_stretch_the_budget(
     with pytest.raises(BudgetError, match="is spent"):
         bench.run(30, head=head, budget_usd=0.0001)
     assert len(bench.server.paid) < 180
+
+
+def test_a_spent_budget_writes_no_traceback(bench, caplog):
+    head = "max_tokens: 100"
+    with pytest.raises(BudgetError, match="is spent"):
+        bench.run(30, head=head, budget_usd=0.0001)
+    gc.collect()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_retry_failed_sends_the_failed_calls_of_failed_rows_only(bench):
