@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 LOGS = Path(__file__).parents[2] / "features" / "imports" / "log_formats" / "logs"
@@ -59,6 +60,47 @@ def test_a_log_becomes_parquet_that_a_run_reads(shell):
     done = shell("run", str(config), "rows.parquet", "--json", "--quiet")
     assert done.code == 0, done.err
     assert json.loads(done.out)["evaluations"]["theirs"]["accuracy"]["n"] == 4
+
+
+def test_parquet_has_the_columns_and_types_of_all_rows(shell, monkeypatch):
+    monkeypatch.setattr("verdict_cli.features.imports.command.ROWS_PER_GROUP", 2)
+    records = [
+        {"id": "a", "scores": {"one": 1}, "x": None},
+        {"id": "b", "y": True},
+        {"id": "c", "scores": {"one": 0.5, "two": 2}, "x": "text"},
+        {"id": "d", "z": [{"p": 1}]},
+        {"id": "e", "z": [{"q": "r"}]},
+    ]
+    shell.write("any.json", json.dumps(records))
+    assert shell("import", "json", "any.json", "--out", "rows.parquet").code == 0
+    assert pq.read_table(shell.folder / "rows.parquet").to_pylist() == [
+        {"id": "a", "scores": {"one": 1.0, "two": None}, "x": None, "y": None, "z": None},
+        {"id": "b", "scores": None, "x": None, "y": True, "z": None},
+        {"id": "c", "scores": {"one": 0.5, "two": 2}, "x": "text", "y": None, "z": None},
+        {"id": "d", "scores": None, "x": None, "y": None, "z": [{"p": 1, "q": None}]},
+        {"id": "e", "scores": None, "x": None, "y": None, "z": [{"p": None, "q": "r"}]},
+    ]
+
+
+@pytest.mark.parametrize("values", [[1, "a"], [1, 2, "a"], [{}, {}]])
+def test_values_that_parquet_cannot_hold_are_one_error_and_leave_no_file(
+    shell, values, monkeypatch
+):
+    monkeypatch.setattr("verdict_cli.features.imports.command.ROWS_PER_GROUP", 2)
+    shell.write("any.json", json.dumps([{"value": value} for value in values]))
+    done = shell("import", "json", "any.json", "--out", "rows.parquet")
+    assert done.code == 2
+    assert "Parquet cannot hold the values of a column" in done.err
+    assert "write a .jsonl" in done.err
+    assert not list(shell.folder.glob("rows.parquet*"))
+
+
+def test_a_byte_that_is_not_utf_8_is_told_in_words(shell):
+    (shell.folder / "any.json").write_bytes(b'[{"a": \xff}]')
+    done = shell("import", "json", "any.json", "--out", "rows.jsonl")
+    assert done.code == 2
+    assert "not valid JSON: lexical error" in done.err
+    assert "not UTF-8" in done.err
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,8 @@ from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_l
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.plural import plural
 from verdict_cli.storage.tables.human_labels import FILE as LABELS
+
+Rows = Iterator[dict[str, Any]]
 
 ROWS_PER_GROUP = 1_000
 """Rows of a Parquet row group: what is in memory at once."""
@@ -69,10 +72,12 @@ def import_(
             raise UsageError(f"no such file: {file}", hint="give the paths of the logs")
         if file.resolve() == out.resolve():
             raise UsageError(f"--out {out} is one of the logs", hint="choose another name")
-    rows = read_logs(log_format, files) if log_format != "json" else _rows_at(files, path or "")
+    read = partial(read_logs, log_format, files)
+    if log_format == "json":
+        read = partial(_rows_at, files, path or "")
     summary = _Found()
     with show_reading("importing"):
-        count = _write(out, summary.noting(rows))
+        count = _write(out, summary.noting(read()), read)
     suffix = f"; scores: {', '.join(summary.scores)}" if summary.scores else ""
     print_message(f"{plural(count, 'row')}: {out}{suffix}")
     if summary.unanswered:
@@ -111,34 +116,39 @@ class _Found:
             yield row
 
 
-def _write(out: Path, rows: Iterator[dict[str, Any]]) -> int:
-    """Write the rows, whole or not at all: an error leaves no file. Returns their number."""
+def _write(out: Path, rows: Rows, read: Callable[[], Rows]) -> int:
+    """Write the rows, whole or not at all: an error leaves no file. Returns their number. ``read`` gives the rows again."""
     from verdict_cli.storage.paths import replacing, write_rows
 
     if out.suffix == ".jsonl":
         return write_rows(out, rows)
     with replacing(out) as part:
-        return _write_parquet(part, out, rows)
+        return _write_parquet(part, out, rows, read)
 
 
-def _write_parquet(part: Path, out: Path, rows: Iterator[dict[str, Any]]) -> int:
+def _write_parquet(part: Path, out: Path, rows: Rows, read: Callable[[], Rows]) -> int:
+    """Write the rows in groups. Their columns are those of all groups, so they are read twice."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    schema = pa.schema([("id", pa.string())])
     count = 0
-    writer: Any = None
     try:
-        while group := list(itertools.islice(rows, ROWS_PER_GROUP)):
-            table = pa.Table.from_pylist(group, schema=writer.schema if writer else None)
-            writer = writer or pq.ParquetWriter(part, table.schema)
-            writer.write_table(table)
+        for group in _groups(rows):
+            schemas = [schema] if count else []
+            names = dict.fromkeys(name for row in group for name in row)
+            table = pa.table({name: [row.get(name) for row in group] for name in names})
+            schema = pa.unify_schemas([*schemas, table.schema], promote_options="permissive")
             count += len(group)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        message = f"a column has values of several types, which Parquet cannot hold: {str(error).splitlines()[0]:.150}"
+        with pq.ParquetWriter(part, schema) as writer:
+            for group in _groups(read()) if count else ():
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+    except pa.ArrowException as error:
+        message = f"Parquet cannot hold the values of a column: {str(error).splitlines()[0]:.150}"
         raise not_in_format(out, message, "write a .jsonl") from None
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
-        pq.write_table(pa.table({"id": pa.array([], pa.string())}), part)
     return count
+
+
+def _groups(rows: Rows) -> Iterator[list[dict[str, Any]]]:
+    while group := list(itertools.islice(rows, ROWS_PER_GROUP)):
+        yield group

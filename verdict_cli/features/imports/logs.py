@@ -327,8 +327,12 @@ def _events(path: Path) -> Iterator[Iterator[Event]]:
         try:
             yield _bounded(path, stream)
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            message = f"not valid JSON: {str(error).splitlines()[0]:.200}"
-            raise not_in_format(path, message, "the file may be truncated") from None
+            reason = str(error)
+            if isinstance(error.args[0], bytes):  # where a byte is not UTF-8
+                reason = error.args[0].decode("utf-8", "replace")
+            message = f"not valid JSON: {reason.splitlines()[0]:.200}"
+            hint = "the file may be truncated, not UTF-8, or have what JSON has not, such as NaN"
+            raise not_in_format(path, message, hint) from None
 
 
 def _bounded(path: Path, stream: IO[bytes]) -> Iterator[Event]:
