@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -238,3 +239,23 @@ def test_what_cannot_be_judged_is_reported_with_what_can():
     assert "did you mean 'xstest'?" in failed("xtest")
     assert "the file nowhere.csv does not exist" in failed("xstest", "--data", "nowhere.csv")
     assert "cannot be combined" in failed("xstest", "--json", "--markdown")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("xstest", "xstest/completions_llama2orig.csv", b"a,b\n1,2\n"),
+        ("triviaqa", "triviaqa_judges/judgements_v1.jsonl.gz", gzip.compress(b"[1]\n")),
+        ("factcc", "factcc_explanations/explanations.jsonl.gz", gzip.compress(b'{"doc_id": 1}\n')),
+        ("alpacaeval", "alpacaeval_logprobs/published_leaderboard.csv", b"a,b\n1,2\n"),
+    ],
+)
+def test_a_recording_of_another_form_is_a_data_error(name, file, content, tmp_path):
+    path = tmp_path / file
+    path.parent.mkdir()
+    path.write_bytes(content)
+    for which in (name, "all"):
+        message = failed(which, "--replay", tmp_path)
+        assert f"a file of the recordings of {name}" in message
+        assert "has another form than expected" in message
+        assert "benchmarks/rebuild_recordings.py" in message

@@ -99,7 +99,7 @@ def run_case(case: Case, folder: Path) -> RunResult:
     with output_errors(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.copy(named_config(f"reproductions/{case.pipeline}"), config)
-    rows, recorded = case.inputs()
+    rows, recorded = case.read()
     write_rows(data, rows)
     write_rows(replies, recorded)
     plan = load_plan(apply_override(read_document(config), case.settings), folder).plan

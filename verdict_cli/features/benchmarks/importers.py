@@ -473,5 +473,5 @@ def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
             f"{name} has {len(cases)} recorded cases",
             hint=nearest_spelling(name, [case.name for case in cases]),
         )
-    rows, replies = cases[0].inputs()
+    rows, replies = cases[0].read()
     return ImportedBenchmark(lambda: iter(rows), lambda: iter(replies))

@@ -53,6 +53,26 @@ class Case(Struct, frozen=True):
     settings: tuple[str, ...] = ()
     origin: str = "published"
 
+    def read(self) -> CaseInputs:
+        """The inputs. DataError where a file of the recordings cannot be read, or has another form."""
+        with _known_form(self.name):
+            return self.inputs()
+
+
+_COPY = "copy the file again, or make it with `python benchmarks/rebuild_recordings.py` of the repository"
+
+
+@contextmanager
+def _known_form(name: str) -> Iterator[None]:
+    """Turn what goes wrong with recordings of another form into a DataError."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as fault:
+        message = (
+            f"a file of the recordings of {name} has another form than expected: {fault!r:.100}"
+        )
+        raise DataError(Problem("bad-recording", message, _COPY)) from None
+
 
 @contextmanager
 def open_recorded_file(path: Path) -> Iterator[TextIO]:
@@ -69,10 +89,8 @@ def open_recorded_file(path: Path) -> Iterator[TextIO]:
             Problem("file-not-found", "this file of the recordings is missing", REMAKE, str(path))
         ) from None
     except (OSError, EOFError, zlib.error, ValueError) as fault:
-        hint = "copy the file again, or make it with `python benchmarks/rebuild_recordings.py` of the repository"
-        raise DataError(
-            Problem("bad-recording", f"the recording cannot be read: {fault}", hint, str(path))
-        ) from None
+        message = f"the recording cannot be read: {fault}"
+        raise DataError(Problem("bad-recording", message, _COPY, str(path))) from None
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -704,7 +722,8 @@ def select_cases(name: str, recordings: Path) -> CaseSelection:
         missing = Problem("file-not-found", "this set is missing", REMAKE, str(folder))
         try:
             if set_name in available:
-                selection.cases.extend([*SETS[set_name](recordings)])
+                with _known_form(set_name):
+                    selection.cases.extend([*SETS[set_name](recordings)])
                 continue
         except DataError as error:
             missing = error.problem
