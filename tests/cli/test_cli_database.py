@@ -123,6 +123,19 @@ def test_the_database_of_another_run_is_refused(words, run):
     assert not (run.folder / "out" / "results.parquet").exists()
 
 
+def test_a_finished_run_whose_database_lacks_rows_is_told_and_then_resumed(run, scripted_model):
+    command = ("run", run.config(STEPS, MODEL), run.rows(6), "--out", "out", "--no-cache")
+    with closing(sqlite3.connect(run.folder / "out" / "run.db")) as database:
+        database.execute("DELETE FROM rows WHERE row > 3")
+        database.commit()
+    (run.folder / "out" / "results.parquet").unlink()
+    done = run(*command)
+    assert (done.code, "run.db has 4 of 6 rows" in done.err) == (2, True), done.err
+    again = run(*command)
+    assert again.code == 0, again.err
+    assert pq.read_table(run.folder / "out" / "results.parquet").num_rows == 6
+
+
 def test_an_interrupted_run_takes_no_rows_of_another_runs_database(run):
     config = run.config(STEPS.replace("Rate", "Judge"), MODEL)
     assert run("run", config, run.rows(6), "--out", "other", "--no-cache").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -151,6 +152,16 @@ def test_nothing_is_written_through_a_link(finished_run, run, name, command, cap
     assert ran(*arguments) == 2
     assert f"{name} is a link" in capsys.readouterr().err
     assert target.read_text(encoding="utf-8") == "mine\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+@pytest.mark.parametrize("name", ["run.json", "results.parquet", "run.db"])
+@pytest.mark.parametrize("command", ["report", "gate", "verify"])
+def test_a_pipe_is_refused_and_not_waited_for(run, name, command, capsys):
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert ran(command, str(run)) == 2
+    assert f"{name} is a pipe" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="O_NOFOLLOW is POSIX's")

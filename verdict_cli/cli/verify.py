@@ -23,12 +23,10 @@ def verify(run: Annotated[Path, typer.Argument(help="The directory of a finished
     from verdict_cli.run.digests import changed_files
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.run.tables import TABLES
-    from verdict_cli.run.validate_run import check_links
     from verdict_cli.storage.database.database import RUN_DB
     from verdict_cli.storage.tables.human_labels import FILE
 
     directory = RunDirectory(run)
-    check_links(run)
     facts = directory.facts()
     if facts is None:
         raise UsageError(

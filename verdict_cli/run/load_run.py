@@ -19,7 +19,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests, file_digest
 from verdict_cli.run.run_directory import LOCK, RunDirectory, difference
 from verdict_cli.run.tables import TABLES, TableColumns, write_tables
-from verdict_cli.run.validate_run import check_links, check_rows, check_tables, facts_of
+from verdict_cli.run.validate_run import check_rows, check_tables, facts_of
 from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.schema import DamagedError, unreadable
@@ -98,7 +98,6 @@ def load_run(path: str | Path, *, unchanged: bool = False) -> RunResult:
     """
     path = Path(path)
     directory = RunDirectory(path)
-    check_links(path)
     facts = restore_run(directory, directory.facts())
     if facts is None or not (path / "spec.yaml").exists():
         raise UsageError(

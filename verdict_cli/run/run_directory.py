@@ -131,7 +131,8 @@ class RunDirectory(Struct, frozen=True):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def facts(self) -> RunFacts | None:
-        """The content of `run.json`, None where there is none. JournalError when it cannot be read."""
+        """The content of `run.json`, None where there is none. JournalError when it cannot be read, or for links beside it."""
+        check_links(self.path)
         path = self.path / "run.json"
         try:
             fields = orjson.loads(path.read_bytes())

@@ -177,6 +177,11 @@ class Session:
         earlier = restore_run(self.directory, self.earlier)
         assert earlier is not None
         self.earlier = earlier
+        if earlier.status != "finished":
+            raise JournalError(
+                f"{self.directory.database} has {earlier.done:,} of {earlier.rows:,} rows, and the run was finished",
+                hint="put its run.db back; or give the same command again, which judges the other rows",
+            )
         warnings = tuple(dict.fromkeys((*self.earlier.warnings, *self.start.warnings)))
         result = self._result(structs.replace(self.earlier, warnings=warnings))
         check_rows(result.directory.results, self.earlier)

@@ -39,16 +39,19 @@ def facts_of(fields: Mapping[str, Any]) -> RunFacts:
 
 
 def check_links(path: Path) -> None:
-    """JournalError for a link in a run's directory: a file written through it would be elsewhere."""
+    """JournalError for a link in a run's directory, through which a file elsewhere would be written, and for a pipe, which is
+    never read to its end."""
     try:
-        links = [entry for entry in path.iterdir() if entry.is_symlink()]
+        entries = [*path.iterdir()]
     except OSError:  # the reader or writer reports it
         return
-    if links:
-        raise JournalError(
-            f"{links[0]} is a link, which no run creates",
-            hint="remove it, or choose another --out",
-        )
+    for entry in entries:
+        if entry.is_symlink() or entry.is_fifo():
+            kind = "link" if entry.is_symlink() else "pipe"
+            raise JournalError(
+                f"{entry} is a {kind}, which no run creates",
+                hint="remove it, or choose another --out",
+            )
 
 
 def _bounded(value: Any) -> bool:
