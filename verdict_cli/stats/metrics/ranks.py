@@ -10,6 +10,7 @@ import numpy as np
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics.statistic import (
     IDENTITY,
+    Statistic,
     Statistics,
     Sums,
     mean_of_values,
@@ -103,31 +104,40 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> Statistics:
     A ranking lists items from first to last. All are undefined where two rankings are not of the same items;
     where one is missing, all but the accuracy, in which it is wrong.
     """
-    rho, tau, gain = np.empty(len(targets)), np.empty(len(targets)), np.empty(len(targets))
-    first = np.empty(len(targets))
-    pairs = zip(targets, predictions, strict=True)
+    pairs = [*zip(targets, predictions, strict=True)]
     same = np.array([target == prediction for target, prediction in pairs], float)
     accuracy = {"accuracy": proportion("accuracy", same, np.ones(len(same)))}
-    for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True)):
-        coefficients = _coefficients(target, prediction)
-        if coefficients is None and prediction is None:
+    of_rows = [_coefficients(*pair) for pair in pairs]
+    if None in of_rows:
+        target, prediction = pairs[of_rows.index(None)]
+        if prediction is None:
             return accuracy | dict.fromkeys(OF_ORDER, undefined_statistic(NO_RANKING))
-        if coefficients is None:
-            why = f"{prediction} and {target} are not two rankings of the same items"
-            return dict.fromkeys(("accuracy", *OF_ORDER), undefined_statistic(why))
-        rho[index], tau[index], gain[index] = coefficients
-        first[index] = float(repr(target[0]) == repr(prediction[0]))
+        why = f"{prediction} and {target} are not two rankings of the same items"
+        return dict.fromkeys(("accuracy", *OF_ORDER), undefined_statistic(why))
+    rho, tau, gain, first = np.array(of_rows, float).reshape(-1, 4).T
     return accuracy | {
-        "spearman": statistic_of("spearman", mean_of_values(rho), scale=IDENTITY),
-        "kendall": statistic_of("kendall", mean_of_values(tau), scale=IDENTITY),
+        "spearman": _mean_of_rows("spearman", rho),
+        "kendall": _mean_of_rows("kendall", tau),
         "top1": proportion("top1", first, np.ones(len(first))),
-        "kendall_distance": statistic_of("kendall_distance", mean_of_values((1 - tau) / 2)),
-        "ndcg": statistic_of("ndcg", mean_of_values(gain)),
+        "kendall_distance": _mean_of_rows("kendall_distance", (1 - tau) / 2),
+        "ndcg": _mean_of_rows("ndcg", gain),
     }
 
 
-def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | None:
-    """Spearman's and Kendall's coefficient and NDCG of two rankings without ties; None where they cannot be compared.
+def _mean_of_rows(name: str, values: Floats) -> Statistic:
+    return statistic_of(
+        name,
+        mean_of_values(values),
+        interval="skewness",
+        scale=IDENTITY,
+        varies=(values,),
+        mean_of=values,
+    )
+
+
+def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float, bool] | None:
+    """Spearman's and Kendall's coefficient and NDCG of two rankings without ties, and whether they begin alike; None where they
+    cannot be compared.
 
     NDCG (Järvelin and Kekäläinen, 2002): the target's last item gains 0, the one before it 1, and so on.
     """
@@ -142,4 +152,5 @@ def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | 
     discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
     gains = np.arange(k - 1, -1, -1)
     ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
-    return 1 - 6 * squared_distance / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
+    rho = 1 - 6 * squared_distance / (k * (k**2 - 1))
+    return rho, 1 - 4 * discordant / (k * (k - 1)), ndcg, wanted[0] == texts[0]
