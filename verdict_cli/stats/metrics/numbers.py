@@ -218,6 +218,7 @@ def number_values(x: Floats, boolean: bool, bounds: Ends | None = None) -> Stati
             "one row has no variance",
             bounds=POSITIVE if bounds is None else variance_ends(*bounds),
             varies=(x,),
+            scale_ends=bounds,
             tails=(x,),
             hidden=lambda rows, counts: (
                 float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows)
