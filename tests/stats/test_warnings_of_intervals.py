@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from estimates import estimates, of_labels, of_pairs, of_probabilities, of_values
 
+from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import raised_design_effect
-from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
+from verdict_cli.stats.metrics import confusion, numbers
 from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.panel import intraclass_correlations
+from verdict_cli.stats.metrics.ranks import rankings
 
 
 def test_f_beta_allows_for_misses_that_no_row_shows():
@@ -233,3 +236,67 @@ def test_rows_of_the_most_frequent_value_in_few_clusters_are_not_taken_for_the_o
     in_few = np.where(few == 1, cluster % 3, cluster)
     warnings = of_values("mean", few, cluster=in_few).warnings
     assert any("differ from the most frequent value are in clusters worth" in w for w in warnings)
+
+
+@pytest.mark.parametrize(("n", "clusters"), [(200, 12), (900, 60)])
+def test_a_calibration_error_of_two_nearly_sure_levels_is_rarely_below_its_interval(n, clusters):
+    """Few errors, which come together: the lower end was above the truth in a fifth of samples."""
+    rng, above = np.random.default_rng(11), 0
+    for _ in range(100):
+        cluster = np.arange(n) % clusters
+        together = rng.random((2, clusters))[:, cluster]
+        u = np.where(rng.random(n) < 0.6, together, rng.random((2, n)))
+        p = np.where(u[0] < 0.4, 0.9, 0.1)
+        positive = (u[1] < np.where(p == 0.9, 0.99, 0.01)).astype(float)
+        above += of_probabilities("ece", p, positive, cluster=cluster, seed=rng).low > 0.0901
+    assert above <= 8
+
+
+def test_a_calibration_error_in_a_rare_bin_is_rarely_above_its_interval():
+    """The bins that hide nothing were taken to add to the sum what chance adds: 17% of samples ended below the truth."""
+    rng, below = np.random.default_rng(12), 0
+    for _ in range(150):
+        p = rng.choice([0.02, 0.5, 0.98], 400, p=[0.45, 0.1, 0.45])
+        right = np.select([p < 0.5, p == 0.5], [0.005, 0.8], 0.995)
+        positive = (rng.random(400) < right).astype(float)
+        below += of_probabilities("ece", p, positive, seed=rng).high < 0.0435 - 1e-9
+    assert below <= 12
+
+
+def test_f1_of_a_judge_that_rarely_finds_a_label_is_rarely_above_its_interval():
+    """Wilson's interval has its long tail on the other side: the upper end was below the truth in 8%."""
+    shares, right = np.array([0.3, 0.7]), np.array([0.2, 0.92])
+    cells = np.array([[0.06, 0.24], [0.056, 0.644]])
+    codes = np.indices((2, 2)).reshape(2, -1)
+    truth = confusion.label_statistics(*codes, 2, None, False)["f1"].at(1e9 * cells.ravel()[None])
+    rng, below = np.random.default_rng(13), 0
+    for _ in range(300):
+        target = (rng.random(60) < shares[1]).astype(np.int64)
+        predictions = np.where(rng.random(60) < right[target], target, 1 - target)
+        below += of_labels("f1", target, predictions).high < truth[0]
+    assert below <= 15
+
+
+def test_means_of_nearly_perfect_rankings_allow_for_worse_ones():
+    """The upper part of the interval was as wide as the lower one: the truth lay below it in 10%."""
+    orders = [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]]
+    gains = rankings([orders[0]] * 3, orders)["ndcg"].at(np.eye(3))
+    rng, above = np.random.default_rng(14), 0
+    for _ in range(300):
+        said = rng.choice(3, 30, p=[0.85, 0.1, 0.05])
+        distinct, sample = np.unique(said), Sample.of((said,))
+        statistic = rankings([orders[0]] * len(distinct), [orders[code] for code in distinct])
+        estimate = metrics_with_intervals({"ndcg": statistic["ndcg"]}, sample, Draw(rng))["ndcg"]
+        above += not estimate.warnings and estimate.low > gains @ [0.85, 0.1, 0.05]
+    assert above <= 0.05 * 300
+
+
+def test_a_variance_warns_of_values_close_together_on_a_long_scale_as_a_mean_does():
+    x = np.random.default_rng(15).uniform(70, 90, 40)
+
+    def statistics(values):
+        return numbers.number_values(values, False, (0.0, 100.0))
+
+    found = estimates(statistics, (x,))
+    assert "close together on a long scale" in found["variance"].reason
+    assert found["variance"].warnings == found["mean"].warnings

@@ -33,7 +33,6 @@ from verdict_cli.stats.metrics.metric_families import (
     scored_by_all,
     statistics_of_runs,
 )
-from verdict_cli.stats.metrics.probability import student_noise
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 from verdict_cli.stats.prediction_powered import (
     CORRECTED,
@@ -56,7 +55,11 @@ class JointEstimates(Struct, frozen=True):
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Student-t noise of the covariance, (draws, variants)."""
-        return student_noise(self.covariance, self.freedom, rng, _DRAWN)
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        normal = rng.normal(size=(_DRAWN, len(values))) @ root.T
+        noise: Floats = normal / np.sqrt(rng.chisquare(self.freedom, (_DRAWN, 1)) / self.freedom)
+        return noise
 
     def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
         """The level of single intervals of these contrasts (rows) at which all hold together."""

@@ -153,8 +153,8 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         warnings += _few_of_rarest(classes, sample, statistic)
     for values in statistic.varies:
         warnings += _few_others(values, sample)
-    mean_of, ends = statistic.mean_of, statistic.scale_ends
-    if mean_of is not None and ends is not None and hides_far_rows(mean_of, sample, ends):
+    ends = statistic.scale_ends
+    if ends is not None and hides_far_rows(statistic.varies[0], sample, ends):
         warnings.append(CLOSE_TOGETHER.format(rows=plural(sample.n, "row")))
     if statistic.certain is not None and (certain := int(sample.counts @ statistic.certain)):
         warnings.append(
@@ -549,7 +549,12 @@ def agreement_interval(
     quantile = student(level, cluster_freedom(sample))
     rows = share * (1 - share) / variance if share < 1 else effective_clusters(sample)
     ends = score(share, rows, quantile)
-    skewness = 0.0 if sample.cluster is None else -error.skewness  # of the disagreement
+    skewness = -error.skewness  # of the disagreement
+    if skewness < 0:
+        # Wilson's interval takes what is rare to have its long tail on the other side.
+        ends = min(ends[0], share - quantile * math.sqrt(variance)), ends[1]
+    elif sample.cluster is None:
+        skewness = 0.0
     low, high = stretched(share, ends, skewness, effective_clusters(sample), quantile)
     return 1 - min(high, 1.0) / disagreement, 1 - low / disagreement
 

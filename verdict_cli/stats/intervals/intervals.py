@@ -8,7 +8,7 @@
 | probabilities, and lengths | jackknife, symmetric on the scale of their record |
 | all else that changes smoothly with every row | jackknife, with Hall's correction for skewness |
 | the median | the order statistics that Woodruff (1952) names |
-| the calibration error | the inverted test (`metrics/probability.py`) |
+| the calibration error | the inverted test (`calibration_interval.py`) |
 | the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
 | more than 5,000 distinct observations or clusters | the jackknife over 64 random groups of them |
 
@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Ends, Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.calibration_interval import calibration_error_interval
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import (
     FLAT,
@@ -57,7 +58,6 @@ from verdict_cli.stats.intervals.interval_methods import (
     undefined_value,
 )
 from verdict_cli.stats.metrics.numbers import number_values
-from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import (
     TOO_LARGE,
     Statistic,
@@ -133,8 +133,7 @@ def _with_own_method(
     if statistic.interval == "order_statistics" and statistic.ordered is not None:
         return median_metric(value, statistic.ordered, sample, draw.level)
     if statistic.interval == "inverted_test" and statistic.bins is not None:
-        effective = effective_clusters(sample)
-        ends = inverted_test_interval(statistic.bins, sample, effective, draw.rng, draw.level)
+        ends = calibration_error_interval(statistic.bins, sample, draw.rng, draw.level)
         return _within_bounds(value, ends, statistic, sample, "inverted test")
     return None
 

@@ -93,10 +93,11 @@ class Proportion(Struct, frozen=True):
 
 
 class CalibrationBins(Struct, frozen=True):
-    """Rows in bins: at each atom its bin, 0 to one less than `bins`, and its deviation."""
+    """Rows in bins: at each atom its bin, 0 to one less than `bins`, the probability minus 1 or 0, and which of these."""
 
     bin: Ints
     deviation: Floats
+    positive: Floats
     bins: int
 
 
@@ -134,7 +135,7 @@ class Statistic(Struct, frozen=True):
         unexplained: Of a correlation: the mean squared residual of either side, given the other.
         separates: Of a metric of how two classes are ranked: 1 at the atoms of one class, 0 at those of the other.
         mean_of: Of a mean of one value for each row, all within `bounds`: the values at the atoms.
-        scale_ends: Of a mean of values: the ends of their scale, if it has any.
+        scale_ends: Of a mean or variance of values: the ends of their scale, if it has any.
         certain: 1 at the atoms whose loss, if they are wrong, is so large that a sample without one does not show it.
         width: The most numbers that it computes for one resample.
     """
