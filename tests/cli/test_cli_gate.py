@@ -233,3 +233,11 @@ def test_a_run_on_an_enormous_scale_is_measured(shell):
     done = shell("run", shell.write("c.yaml", text), rows, "--out", "out", "--json")
     assert done.code == 0, done.err
     assert done.json()["evaluations"]["level"]["variance"]["value"] == 0
+
+
+@pytest.mark.parametrize("text", ["", "right.accuracy >= 0.1", "{metric: right.accuracy, min: 0}"])
+def test_a_gates_file_of_another_form_is_told_how_one_begins(run, text):
+    file = run.write("g.yaml", f"{text}\n")
+    done = run("gate", "out", "--gates", file)
+    assert done.code == 2
+    assert "`gates:" in done.err and "A pipeline file" not in done.err

@@ -323,7 +323,7 @@ class GatesFile(ConfigModel):
     """The gates of a file."""
 
     gates: GateList
-    """The gates, in place of the run's own."""
+    """The gates, in place of the run's own: `gates: [{metric: NAME.METRIC, min: …}]`."""
 
 
 def read_gates(

@@ -92,12 +92,13 @@ class Composer:
         """The document, or SpecError with every problem. With ``list_key`` a file that is a list is the value of that key."""
         if list_key and root is not None and isinstance(root.value, list):
             root = ValueNode({list_key: root.value}, root.at, {list_key: root}, {list_key: root.at})
+        hint = f"Begin it with `{list_key}:` and a list." if list_key else _START
         if root is None or (root.value is None and not self.problems):
-            self._problem("empty-file", "the file is empty", _START, Position(1, 1))
+            self._problem("empty-file", "the file is empty", hint, Position(1, 1))
         elif root.value is not None and not isinstance(root.value, dict):
             kind = "a list" if isinstance(root.value, list) else "a single value"
             self._problem(
-                "not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at
+                "not-a-mapping", f"the file is {kind}, expected `key: value` lines", hint, root.at
             )
         if self.problems or root is None:
             raise SpecError(self.problems)
