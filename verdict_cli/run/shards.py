@@ -131,7 +131,8 @@ def _read(path: Path) -> _Shard:
                 f"{path} holds no run",
                 hint="its run stopped before it began: run its command again",
             )
-        if database.names_of("batches"):
+        facts = directory.facts() or stored.facts
+        if facts.status != "finished" and database.names_of("batches"):
             raise UsageError(
                 f"{path} waits for batches", hint="run its command again until they are answered"
             )
@@ -139,7 +140,6 @@ def _read(path: Path) -> _Shard:
             done = sum(row >= 0 for row, _ in database.check_rows())
         except DamagedError as error:
             raise unreadable(directory.database, error) from None
-    facts = directory.facts() or stored.facts
     if not facts.shard:
         raise UsageError(
             f"{path} holds a whole run", hint="name the --out of each `verdict run … --shard i/n`"

@@ -170,3 +170,26 @@ def test_results_of_other_requests_are_an_error(bench):
 
 def test_a_directory_without_a_run_is_an_error(tmp_path):
     assert "is not the directory of a run" in str(run_command("status", tmp_path).exception)
+
+
+def test_shards_whose_batches_have_ended_are_merged_and_others_wait(bench):
+    bench.options(4)
+    files = [str(bench.folder / name) for name in ("pipeline.yaml", "4.jsonl")]
+    words = ["run", *files, "--batch", "--no-cache"]
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(app, [*words, *more])
+
+    def merge(out: str) -> Result:
+        shards = [str(bench.folder / f"shard{number}") for number in range(2)]
+        return CliRunner().invoke(app, ["merge", *shards, "--out", str(bench.folder / out)])
+
+    assert run("--shard", "0/2", "--out", str(bench.folder / "shard0")).exit_code == 0
+    second = ("--shard", "1/2", "--out", str(bench.folder / "shard1"))
+    assert run(*second, "--detach").exit_code == 5
+    with pytest.raises(UsageError, match="shard1 waits for batches"):
+        raise merge("early").exception
+    assert run(*second).exit_code == 0
+    assert merge("merged").exit_code == 0
+    assert run("--out", str(bench.folder / "whole")).exit_code == 0
+    assert bench.tables("merged") == bench.tables("whole")
