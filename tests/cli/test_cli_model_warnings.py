@@ -169,7 +169,7 @@ class TestCost:
     def test_the_estimate_is_reported_before_the_run(self, shell, paid):
         done = shell("run", *paid)
         assert done.code == 0
-        assert "10 rows: 10 calls of gpt-4o-mini, some $0.0" in done.err
+        assert "10 rows: 10 calls of gpt-4o-mini, about $0.0" in done.err
 
     def test_a_finished_run_and_quiet_have_no_estimate(self, shell, paid):
         assert "calls of" not in shell("run", *paid, "--quiet").err
@@ -179,7 +179,7 @@ class TestCost:
         done = shell("bench", "xstest", "--limit", "4", "--out", "b", "--quiet")
         assert "4 rows" not in done.err
         done = shell("bench", "xstest", "--limit", "5", "--out", "c", "--model", "gpt-4o")
-        assert "5 rows: 15 calls of gpt-4o, some $0.0" in done.err
+        assert "5 rows: 15 calls of gpt-4o, about $0.0" in done.err
 
     def test_an_unknown_price_is_unknown(self, shell, paid):
         assert (

@@ -20,7 +20,7 @@ evaluate:
   right: {prediction: output.score, target: source.label, metrics: [accuracy]}
 """
 COMMANDS = {
-    "run": (["run"], "40 rows: 40 calls of gpt-4o-mini, some $"),
+    "run": (["run"], "40 rows: 40 calls of gpt-4o-mini, about $"),
     "sweep": (["sweep", "--vary", "model.temperature=0,1"], "2 runs of 40 rows: at most 80 calls of gpt-4o-mini, up to $"),
     "audit": (["audit", "--attack", "--text", "text"], "runs of 40 rows: at most "),
     "audit with planted errors": (["audit", "--text", "text", "--degrade-model", "gpt-4o"], "texts with planted errors: at most "),

@@ -125,7 +125,7 @@ def ask_to_spend(
     cost = (
         "cost unknown"
         if whole.cost_usd is None
-        else f"{'up to' if bound else 'some'} {money(whole.cost_usd)}"
+        else f"{'up to' if bound else 'about'} {money(whole.cost_usd)}"
     )
     names = ", ".join(dict.fromkeys(model.name for model in paid))
     spends = (

@@ -148,7 +148,7 @@ class BatchOptions(RunHooks):
         return OtherEstimate(
             asdict(estimate),
             f"as batches (--batch): {cost}, {waves} or more, {estimate.worst_h:g} hours at worst",
-            f"some {cost} as batches in {waves} or more" if self.sends(plan) else "",
+            f"about {cost} as batches in {waves} or more" if self.sends(plan) else "",
         )
 
 
