@@ -115,6 +115,11 @@ def batch_problems():
         (HEAD + UNIT + "  - {unit: MeanPoolUnit, empty: {score: true}}\n", (7, 41), "pipeline[1].empty.score", "no-number", "true is not of type float", "such as `empty: 0`"),
         (HEAD + UNIT + "  - {unit: ModePoolUnit, empty: {scor: 1}}\n", (7, 34), "pipeline[1].empty.scor", "unknown-field", "the pool gives no 'scor'", "it gives score"),
         (HEAD + "pipeline: [{layer: [{unit: JudgeUnit, prompt: '{source.a}'}], repeat: 2}, {unit: MeanPoolUnit, weights: [1.0e+308, 1.0e+308]}]", (4, 105), "pipeline[1].weights", "bad-weights", "the weights add up to inf", "not 0"),
+        # values as the file has them
+        (HEAD + UNIT + "evaluate: {a: {value: output.score, metrics: [null]}}", (7, 47), "evaluate.a.metrics[0]", "wrong-value", "nothing is not a known name", "explain"),
+        (HEAD + UNIT + "    on_failure: true\n", (7, 17), "pipeline[0].on_failure", "wrong-value", "true is not one of fail, skip", ""),
+        (HEAD + UNIT + "    scale: {type: [null]}\n", (7, 12), "pipeline[0].scale", "wrong-type", "unknown type of scale a list", "discrete"),
+        (HEAD + UNIT + "evaluate: {1.5: {value: output.score}}", (7, 12), "evaluate[1.5]", "wrong-type", "expected a text, found 1.5", "quotes"),
         # models
         (HEAD + UNIT + "    model: 3\n", (7, 12), "pipeline[0].model", "wrong-type", "expected a model, found 3", "write its name"),
         (HEAD + UNIT + "    model: [a, []]\n", (7, 16), "pipeline[0].model[1]", "wrong-type", "expected a model, found a list", "write its name"),

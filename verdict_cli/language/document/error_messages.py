@@ -207,7 +207,7 @@ def explain_error(
     for detail in error.errors(include_url=False):
         path, owner, annotation = locate_error(root, detail["loc"])
         if _is_of_key(detail):
-            path = path[:-1]
+            path = (*path[:-2], detail["input"])
         elif detail["type"] == "invalid_key":
             path = (*path[:-1], detail["input"])
         where = to_document(path)
@@ -404,8 +404,9 @@ def _not_listed(finding: _Finding) -> _Words:
     near = nearest_spelling(str(value), allowed, most=0) if isinstance(value, str) else ""
     if len(allowed) > MOST_LISTED:
         hint = near or "`verdict explain` lists the names"
-        return _Words("wrong-value", f"{value!r:.80} is not a known name", hint)
-    return _Words("wrong-value", f"{value!r:.80} is not one of {', '.join(allowed)}", near)
+        return _Words("wrong-value", f"{display_value(value)} is not a known name", hint)
+    message = f"{display_value(value)} is not one of {', '.join(allowed)}"
+    return _Words("wrong-value", message, near)
 
 
 def _not_written(finding: _Finding) -> _Words:
@@ -425,7 +426,8 @@ _WORDS: dict[str, Callable[[_Finding], _Words]] = {
 
 def _is_of_key(detail: Any) -> bool:
     """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the location."""
-    return bool(detail["loc"][-2:] == (detail["input"], "[key]"))
+    value = detail["input"]
+    return bool(detail["loc"][-1:] == ("[key]",) and isinstance(value, str | int | float))
 
 
 _LIMITS = {

@@ -268,7 +268,9 @@ def _scale_tag(value: Any) -> str | None:
 def _expected(value: Any) -> MessageAndHint:
     kind = value.get("type") if isinstance(value, dict) else None
     if kind is not None:
-        return f"unknown type of scale {kind!r}", nearest_spelling(str(kind), SCALES.names())
+        return f"unknown type of scale {display_value(kind)}", nearest_spelling(
+            str(kind), SCALES.names()
+        )
     values = value
     if isinstance(value, dict) and len(value) == 1:
         (values,) = value.values()
