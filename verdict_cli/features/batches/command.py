@@ -20,10 +20,7 @@ from verdict_cli.features.batches.batch_api import BatchApi
 from verdict_cli.features.batches.batch_facts import TO_FILE, SentBatch, read_batches, with_batches
 from verdict_cli.features.batches.providers import FileBatches
 from verdict_cli.features.batches.run_hooks import BatchOptions
-from verdict_cli.features.batches.sent import (
-    RunBatches,
-    scratch,
-)
+from verdict_cli.features.batches.sent import RunBatches
 from verdict_cli.model import Model
 from verdict_cli.plural import plural
 from verdict_cli.run.event_loop import loop_factory
@@ -50,10 +47,9 @@ async def _batches_of(
     directory = _directory(run)
     with (
         directory.lock(),
-        scratch(directory.path) as folder,
         Database.open(directory.database) as database,
     ):
-        batches = RunBatches(database, folder, open_api)
+        batches = RunBatches(database, directory.path, open_api)
         try:
             yield batches
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from verdict_cli.features.batches.sent import (
     RunBatches,
     SentRequest,
     read_result,
-    scratch,
 )
 from verdict_cli.llm.middleware.replies import OwnCalls
 from verdict_cli.llm.providers.json_mode import chosen_mode
@@ -48,6 +47,8 @@ MOST_FAILED_BATCHES = 5
 """Batches of at least `min` requests that may end without a reply, one after another, before the run stops."""
 FIRST_POLL_S = 1.0
 MOST_POLL_S = 60.0
+_CANCELLED = "cancelling"
+"""The status of a batch that took too long, until it has ended."""
 QUEUE_LIMIT = regex(
     r"token_limit_exceeded|enqueued token limit|queued? token|quota.{0,40}batch|batch.{0,40}(queue|enqueued).{0,40}limit",
     re.I,
@@ -88,16 +89,13 @@ class BatchPool:
         self.waiting = False
         self._options, self._job, self._halt = options, job, halt
         self._spending = client.spending
-        self._stack = ExitStack()
-        folder = self._stack.enter_context(scratch(job.directory.path))
-        self._sent = RunBatches(own.database, folder, options.open_api)
+        self._sent = RunBatches(own.database, job.directory.path, options.open_api)
         self._wave = self._next_wave()
         self._unsent: dict[EndpointKey, _Unsent] = {}
         self._most: dict[EndpointKey, int] = {}
         """The most requests of a batch, where the account's queue has refused a larger one."""
         self._queue_full = False
         self._failed_in_a_row = 0
-        self._too_late: set[int] = set()
         self._claimed = ""
         """The request whose result was given to a call that is not stored yet."""
         own.on_stored = self._forget_claimed
@@ -170,7 +168,6 @@ class BatchPool:
         """Close connections; what is not sent is pooled again by the next run."""
         for unsent in self._unsent.values():
             unsent.close()
-        self._stack.close()
         await self._sent.aclose()
 
     def _next_wave(self) -> int:
@@ -305,8 +302,8 @@ class BatchPool:
                 if state.ended:
                     await self._collect(batch, state)
                     ended = True
-                elif batch.is_too_late and batch.number not in self._too_late:
-                    self._too_late.add(batch.number)
+                elif batch.is_too_late and batch.status != _CANCELLED:
+                    batch.status = _CANCELLED
                     await api.cancel(batch.id)
             except Retryable:
                 continue  # the next poll looks again
@@ -330,10 +327,8 @@ class BatchPool:
         if refusal is not None:
             raise refusal
         # Neither a late batch, which was cancelled, nor a few requests that always expire.
-        is_normal = (
-            batch.number not in self._too_late
-            and batch.requests >= batch_settings(batch.sent_to).min
-        )
+        least = batch_settings(batch.sent_to).min
+        is_normal = not batch.is_too_late and batch.requests >= least
         is_empty = not (batch.answered or batch.rejected)
         self._failed_in_a_row = self._failed_in_a_row + 1 if is_empty and is_normal else 0
         if self._failed_in_a_row >= MOST_FAILED_BATCHES:

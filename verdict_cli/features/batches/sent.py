@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,16 +59,16 @@ class SentRequest(Struct, frozen=True, array_like=True):
 class RunBatches:
     """The batches of a run, and their providers.
 
-    ``folder`` takes files of requests and results. ``open_api`` gives the interface of a model's provider.
+    ``folder``, which is in the run's directory until `aclose`, takes files of requests and results. ``open_api`` gives the
+    interface of a model's provider.
     """
 
     def __init__(
         self,
         database: Database,
-        folder: Path,
+        directory: Path,
         open_api: Callable[[Model], BatchApi] = open_batch_api,
     ) -> None:
-        self.folder = folder
         self.database = database
         self.batches = {batch.number: batch for batch in read_batches(database)}
         self.last_number: int = max([*self.batches, database.get(_LAST_NUMBER, TABLE) or 0])
@@ -79,6 +78,9 @@ class RunBatches:
         """The requests that are being committed."""
         self._open_api = open_api
         self._apis: dict[EndpointKey, BatchApi] = {}
+        self.folder = directory / "batches"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(mode=0o700)
 
     def api(self, model: Model) -> BatchApi:
         """The interface of a model's provider."""
@@ -88,7 +90,8 @@ class RunBatches:
         return self._apis[key]
 
     async def aclose(self) -> None:
-        """Close connections."""
+        """Close connections, and remove the files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
         for api in self._apis.values():
             await api.aclose()
 
@@ -355,15 +358,3 @@ async def patiently(call: Callable[[int], Awaitable[T]]) -> T:
             await asyncio.sleep(min(30.0, error.retry_after_s or DELAY_S * 2**attempt))
     hint = "the same command resumes the run"
     raise Refused(last.message, hint=hint, kind="unreachable")
-
-
-@contextmanager
-def scratch(directory: Path) -> Iterator[Path]:
-    """A folder in a run's directory for files of requests and results, which is then removed."""
-    folder = directory / "batches"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
