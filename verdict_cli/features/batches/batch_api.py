@@ -30,7 +30,7 @@ from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.native import own_headers
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
-from verdict_cli.llm.providers.wire_protocol import RequestBodies, object_at, objects
+from verdict_cli.llm.providers.wire_protocol import Envelope, RequestBodies, object_at, objects
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import JsonObject, Request
 from verdict_cli.model import Model
@@ -209,7 +209,7 @@ class BatchApi:
         """The URL of a file with results."""
         return self.url(f"/files/{file}/content")
 
-    def state(self, value: Any) -> BatchState:
+    def state(self, value: Envelope) -> BatchState:
         """A batch in the provider's words."""
         value = object_at(value, "job") or value  # Together's
         counts = object_at(value, "request_counts")
@@ -306,9 +306,9 @@ class BatchApi:
         await self._clients.close()
 
 
-def created_id(value: Any, key: str = "id") -> str:
+def created_id(value: Envelope, key: str = "id") -> str:
     """The id of what was created. Raises Rejected for a reply without one."""
-    identity = value.get(key) if isinstance(value, Mapping) else None
+    identity = value.get(key)
     if not isinstance(identity, str) or not identity:
         raise Rejected(f"the batch interface replied without its {key}: {str(value)[:200]}")
     return identity

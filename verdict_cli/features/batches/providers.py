@@ -24,7 +24,7 @@ from verdict_cli.features.batches.batch_facts import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import ResponseHeaders
-from verdict_cli.llm.providers.wire_protocol import count, object_at
+from verdict_cli.llm.providers.wire_protocol import Envelope, count, object_at
 from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model
 from verdict_cli.storage.paths import output_errors
@@ -76,7 +76,7 @@ class AnthropicBatches(BatchApi):
         error = object_at(result, "error")
         return ResultLine(custom_id, body={"error": error.get("error") or error})
 
-    def state(self, value: Any) -> BatchState:
+    def state(self, value: Envelope) -> BatchState:
         counts = object_at(value, "request_counts")
         status = value.get("processing_status")
         return super().state(
@@ -152,7 +152,7 @@ class GeminiBatches(BatchApi):
         status = _GEMINI_STATUS.get(int(error.get("code") or 13), 500)
         return ResultLine(custom_id, status, {"error": error})
 
-    def state(self, value: Any) -> BatchState:
+    def state(self, value: Envelope) -> BatchState:
         """A batch, or the long-running operation around it."""
         about = object_at(value, "metadata") or value
         output = object_at(about, "output") or object_at(value, "response")
@@ -206,7 +206,7 @@ class MistralBatches(BatchApi):
     def next_place(self, page: JsonObject, states: Sequence[BatchState], place: Any) -> Any:
         return None if len(states) < BATCHES_A_PAGE else (place or 0) + 1
 
-    def state(self, value: Any) -> BatchState:
+    def state(self, value: Envelope) -> BatchState:
         problems = value.get("errors") if value.get("status") == "FAILED" else None
         return super().state(
             {
