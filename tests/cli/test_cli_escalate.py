@@ -124,3 +124,17 @@ def test_a_single_row_without_a_verdict_says_so(done, tmp_path):
     result = CliRunner().invoke(app, words, input=rows)
     assert result.exit_code == 0
     assert "no verdict" in result.stdout
+
+
+def test_a_later_stages_replies_are_cached_where_the_first_model_is_local(shell, scripted_model):
+    scripted_model.answer = lambda _: '{"score": 3}'
+    unit = (
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', "
+        "escalate: {when: 'true', to: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}}}"
+    )
+    config = shell.config(unit, "model: baseline/lexical")
+    for out in ("first", "second"):
+        done = shell("run", config, shell.rows(4), "--out", out)
+        assert done.code == 0, done.err
+    models = [request.model.name for request in scripted_model.requests]
+    assert models.count("openai/m") == 4

@@ -161,9 +161,7 @@ def _without_copy(unit: str) -> str:
 
 def may_cache(plan: Plan) -> bool:
     """Whether a model of the plan may use the reply cache."""
-    llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    models = [model for work in llm_nodes for model in (*work.models, *work.follow_up)]
-    return any(model.cache and not is_local(model.name) for model in models)
+    return any(model.cache and not is_local(model.name) for _, model, _ in models_in_use(plan))
 
 
 def open_cache(plan: Plan) -> CacheStore | None:
@@ -438,18 +436,15 @@ class _Checks:
     @property
     def looks_at_rows(self) -> bool:
         """Whether anything of a row is checked beyond that it can be read."""
-        return (
-            self._ids is not None
-            or bool(
-                self._conversations
-                or self._lists
-                or self._columns
-                or self._braces
-                or self._labels
-                or self._evaluations
-            )
-            or self._traced_plan is not None
+        checked = (
+            self._conversations,
+            self._lists,
+            self._columns,
+            self._braces,
+            self._labels,
+            self._evaluations,
         )
+        return self._ids is not None or self._traced_plan is not None or any(checked)
 
     def add(self, index: int, source: Mapping[str, Any]) -> None:
         """Check a row."""
@@ -557,9 +552,10 @@ _MOST_REPEATED = 10_000
 
 def _repeated(again: Counter[str | int], column: str, file: str) -> Problem:
     first, times = next(iter(again.items()))
+    verb = "are" if len(again) > 1 else "is"
     message = (
-        f"{len(again):,} id{'s' if len(again) > 1 else ''} of the column {column!r} "
-        f"{'are' if len(again) > 1 else 'is'} in several rows, such as {first!r} in {times + 1:,}"
+        f"{plural(len(again), 'id')} of the column {column!r} {verb} in several rows, "
+        f"such as {first!r} in {times + 1:,}"
     )
     hint = "make ids unique: `verdict compare` refuses runs whose ids repeat"
     return Problem("duplicate-id", message, hint, file)
