@@ -156,6 +156,18 @@ def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path):
         list(import_benchmark("aggrefact", write_rows(tmp_path / "own.jsonl", row)).rows())
 
 
+@pytest.mark.parametrize("value", ["x", None, 7, [1], {"a": 1}])
+@pytest.mark.parametrize("name", [*IMPORTERS])
+def test_values_of_another_form_are_rows_or_one_data_error(name, value, tmp_path):
+    file = cards()[name].files[0]
+    path = tmp_path / "rows.jsonl"
+    path.write_text(jsonl([dict.fromkeys(file.columns, value), {file.columns[0]: value}]))
+    try:
+        list(import_benchmark(name, path).rows())
+    except DataError as error:
+        assert error.problem.hint
+
+
 def test_a_recorded_judge_gives_its_rows_and_its_replies():
     if not SHARED.is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")

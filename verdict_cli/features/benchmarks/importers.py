@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.benchmarks.recorded import select_cases
+from verdict_cli.features.benchmarks.recorded import known_form, select_cases
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
@@ -88,7 +89,7 @@ def label_meaning(value: Any, meanings: Mapping[Any, str], subject: str, path: P
     try:
         return meanings[value]
     except (KeyError, TypeError):
-        expected_labels = ", ".join(str(meaning) for meaning in meanings)
+        expected_labels = ", ".join(dict.fromkeys(map(str, meanings)))
         raise DataError(
             Problem(
                 "bad-label",
@@ -457,13 +458,22 @@ IMPORTERS: dict[str, Importer] = {
 """The registry: a new benchmark is a function and a line here."""
 
 
+def _known_rows(path: Path, read: Callable[[], ImportedRows]) -> ImportedRows:
+    with known_form("a row", "is the file whole?", str(path)):
+        yield from read()
+
+
 def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
     """The rows of a benchmark's own file, or the rows and recorded replies of a case such as `wice/gpt-4-0613`, for which
     PATH is the folder of recordings. Raises UsageError for any other name.
     """
     importer = IMPORTERS.get(name)
     if importer is not None and not (path / name).is_dir():
-        return importer(path)
+        imported = importer(path)
+        known_rows = partial(_known_rows, path)
+        if imported.replies is not None:
+            imported = replace(imported, replies=partial(known_rows, imported.replies))
+        return replace(imported, rows=partial(known_rows, imported.rows))
     selection = select_cases(name, path)
     if selection.skipped:
         raise DataError(selection.skipped[0].problem)

@@ -55,7 +55,7 @@ class Case(Struct, frozen=True):
 
     def read(self) -> CaseInputs:
         """The inputs. DataError where a file of the recordings cannot be read, or has another form."""
-        with _known_form(self.name):
+        with known_form(f"a file of the recordings of {self.name}"):
             return self.inputs()
 
 
@@ -63,15 +63,13 @@ _COPY = "copy the file again, or make it with `python benchmarks/rebuild_recordi
 
 
 @contextmanager
-def _known_form(name: str) -> Iterator[None]:
-    """Turn what goes wrong with recordings of another form into a DataError."""
+def known_form(subject: str, hint: str = _COPY, file: str = "") -> Iterator[None]:
+    """Turn what goes wrong with a file of another form into a DataError."""
     try:
         yield
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as fault:
-        message = (
-            f"a file of the recordings of {name} has another form than expected: {fault!r:.100}"
-        )
-        raise DataError(Problem("bad-recording", message, _COPY)) from None
+        message = f"{subject} has another form than expected: {fault!r:.100}"
+        raise DataError(Problem("bad-recording", message, hint, file)) from None
 
 
 @contextmanager
@@ -722,7 +720,7 @@ def select_cases(name: str, recordings: Path) -> CaseSelection:
         missing = Problem("file-not-found", "this set is missing", REMAKE, str(folder))
         try:
             if set_name in available:
-                with _known_form(set_name):
+                with known_form(f"a file of the recordings of {set_name}"):
                     selection.cases.extend([*SETS[set_name](recordings)])
                 continue
         except DataError as error:
