@@ -281,7 +281,7 @@ def error_detail(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
     """The message and the code in an error's body of any shape, without the ``hidden`` texts."""
     try:
         return _message_and_code(redact(loads(body), hidden))
-    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+    except ValueError:  # not JSON, or nested too deeply
         return redact_text(first_words(body, 4 * _MAX_LENGTH), hidden), ""
 
 
@@ -347,7 +347,7 @@ def error_body(body: bytes) -> Any:
     """The JSON of an error's body, or its text."""
     try:
         return loads(body)
-    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+    except ValueError:  # not JSON, or nested too deeply
         return body.decode("utf-8", "replace")
 
 

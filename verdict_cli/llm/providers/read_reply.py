@@ -40,7 +40,7 @@ def read_body(
     try:
         whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
         envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
-    except (ValueError, RecursionError) as fault:
+    except ValueError as fault:
         problem, hint = body_fault(content, streamed, fault, hidden, source)
         error = broken_reply(request.model.name, problem, hint, source)
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
