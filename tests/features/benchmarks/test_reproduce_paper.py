@@ -200,7 +200,7 @@ def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror, mod
     )
     stopped = reproduce(*words, "--budget", "0.02")
     assert stopped.exit_code == 3, stopped.output
-    assert "the same command resumes the run" in stopped.stderr
+    assert "the same command with a larger --budget resumes the run" in stopped.stderr
     before = model()
     assert 0 < before < 78
     finished = reproduce(*words, "--budget", "5")
