@@ -149,7 +149,9 @@ def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | N
         TableColumns.from_json(stored.columns),
         begun.rows,
     )
-    status = "finished" if counts.done >= begun.rows else "interrupted"
+    status = "waiting" if begun.status == "waiting" else "interrupted"
+    if counts.done >= begun.rows:
+        status = "finished"
     if begun.status == "running" and is_locked(directory.path / LOCK):
         status = "running"
     digests = {name: file_digest(directory.path / name) for name in TABLES}

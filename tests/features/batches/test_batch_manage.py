@@ -193,3 +193,13 @@ def test_shards_whose_batches_have_ended_are_merged_and_others_wait(bench):
     assert merge("merged").exit_code == 0
     assert run("--out", str(bench.folder / "whole")).exit_code == 0
     assert bench.tables("merged") == bench.tables("whole")
+
+
+def test_a_report_of_a_waiting_run_leaves_it_waiting(bench):
+    bench.server.hangs = True
+    bench.run(4, batches=DETACHED)
+    done = CliRunner().invoke(app, ["report", str(bench.folder / "out"), "--json"])
+    assert json.loads(done.stdout)["status"] == "waiting"
+    assert json.loads((bench.folder / "out" / "run.json").read_text())["status"] == "waiting"
+    bench.server.hangs = False
+    assert bench.run(4).status == "finished"
