@@ -13,7 +13,7 @@ from verdict_cli.errors import Retryable
 from verdict_cli.llm.providers.litellm import LitellmProvider
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.llm.providers.read_reply import read_body
-from verdict_cli.llm.providers.sse import TextStream, assemble, text_of
+from verdict_cli.llm.providers.sse import END, TextStream, assemble, text_of
 from verdict_cli.llm.providers.sse import events as read_events
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
@@ -128,3 +128,15 @@ def test_pieces_are_passed_on_however_the_bytes_are_cut(size):
     pieces = TextStream(text_of)
     chunks = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
     assert "".join(chunks) == "A fine é{}"
+
+
+def test_a_whole_reply_in_one_event_is_read():
+    choice = {"message": {"content": "4"}, "finish_reason": "stop"}
+    assert assemble([{"choices": [choice]}, END])["choices"][0]["message"]["content"] == "4"
+
+
+def test_a_message_beside_its_delta_is_not_added_again():
+    stream = [
+        {"choices": [{"delta": {"content": text}, "message": {"content": "45"}}]} for text in "45"
+    ]
+    assert assemble([*stream, END])["choices"][0]["message"]["content"] == "45"

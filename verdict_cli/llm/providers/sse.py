@@ -41,7 +41,9 @@ def assemble(stream: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             if event.get(key)
         }
         for choice in first_choices(event):
-            message.add(_mapping(choice.get("delta")))
+            # Some servers stream the whole reply as one event.
+            part = "delta" if "delta" in choice else "message"
+            message.add(_mapping(choice.get(part)))
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
             finish = choice.get("finish_reason") or finish
     if finish is None:
