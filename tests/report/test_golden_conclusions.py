@@ -156,6 +156,17 @@ def situations(root: Path) -> dict[str, str]:
             *(labels(hit * right + miss * (200 - right)) for right in (150, 154, 149)),
             sizes=(3,),
         ),
+        "no row with a verdict in both runs": compared(
+            root, labels(hit * 20 + [None] * 20), labels([None] * 20 + hit * 20)
+        ),
+        "28 of 30 rows a little better, 2 much worse": compared(
+            root, [(3.0, 3.4)] * 30, [(3.0, 3.3)] * 28 + [(3.0, 5.0)] * 2, RATINGS
+        ),
+        "two runs of each of two pipelines": several(
+            root,
+            *(labels(hit * right + miss * (200 - right)) for right in (150, 154, 165, 160)),
+            sizes=(2, 2),
+        ),
         "gate: 1 row, right": gated(root, labels(hit), at_least),
         "gate: 3 rows, all right": gated(root, labels(hit * 3), at_least),
         "gate: 40 of 40 right": gated(root, labels(hit * 40), at_least),

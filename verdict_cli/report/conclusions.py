@@ -237,7 +237,8 @@ def _sentence(whole: Slice, names: Sequence[str], level: float) -> str:
         None,
     )
     if main is None:
-        return "no metric could be compared"
+        reasons = [each.change.reason for differences in metrics.values() for each in differences]
+        return ": ".join(["no metric could be compared", *reasons[:1]])
     pairs = [
         (name, difference)
         for name, difference in zip(names[1:], metrics[main], strict=True)

@@ -361,7 +361,7 @@ def _anytime_value(
     )
 
 
-NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares and means of independent rows"
+NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares, and means on a declared scale, of independent rows"
 
 
 def _run_value(metric: str, facts: RunFacts) -> MetricValue:
@@ -393,7 +393,8 @@ def _limits(gate: Gate) -> list[_Limit]:
     """What the gate's value is compared with. With a baseline the value is the difference, and a rise of errors a drop."""
     if gate.baseline is not None:
         drop = gate.max_drop or 0.0
-        is_rise = counts_errors(gate.parts[1])
+        definition = find_metric(gate.parts[1])
+        is_rise = definition is not None and definition.lower_is_better
         return [_Limit(gate, "max", drop) if is_rise else _Limit(gate, "min", -drop)]
     limits = []
     if gate.min is not None:
@@ -608,12 +609,6 @@ def _against_baseline(gate: Gate, rows: GateRows) -> GateOutcome:
     return _decided(
         gate, change, () if open_case is None else (open_case.worst or undefined_value(""),)
     )
-
-
-def counts_errors(metric: str) -> bool:
-    """Whether lower values of the metric are better."""
-    definition = find_metric(metric)
-    return definition is not None and definition.lower_is_better
 
 
 def _rows_needed(change: MetricValue, drop: float, limit: float) -> str:
