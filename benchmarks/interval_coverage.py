@@ -19,6 +19,7 @@ probability, so that every function of a row has that correlation and the popula
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -591,6 +592,41 @@ def panel_of(*values: Floats) -> dict[str, Statistic]:
     )
 
 
+THREE_LEVELS = np.array([0.02, 0.5, 0.98])
+
+
+def sure_but_for_few(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Two levels of a nearly sure judge, and a tenth of the rows in the middle, which are mostly positive."""
+    off = rng.uniform(-0.015, 0.1)
+    return {
+        "levels": THREE_LEVELS,
+        "right": np.array([0.02 + off, 0.8, 0.98 - off]),
+        "likely": np.array([0.45, 0.1, 0.45]),
+    }
+
+
+def hardly_found(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """A label of three tenths of the rows, which the judge finds rarely and says in vain about as often."""
+    right = np.array([rng.uniform(0.1, 0.3), rng.uniform(0.88, 0.97)])
+    return {"shares": np.array([0.3, 0.7]), "right": right}
+
+
+ORDERS = [list(order) for order in itertools.permutations("abcd")]
+
+
+def near_orders(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Rankings of four items, of which most are perfect and the others any."""
+    perfect = rng.uniform(0.3, 0.9)
+    likely = np.full(len(ORDERS), (1 - perfect) / (len(ORDERS) - 1))
+    likely[0] = perfect
+    return {"likely": likely}
+
+
+def ranked(codes: Floats) -> dict[str, Statistic]:
+    """The metrics of rankings, by their places among all orders, from 1."""
+    return ranks.rankings([ORDERS[0]] * len(codes), [ORDERS[int(code) - 1] for code in codes])
+
+
 BASE_FAMILIES = len(FAMILIES)
 BEYOND_CHANCE = ("accuracy", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 FAMILIES = {
@@ -671,20 +707,46 @@ FAMILIES = {
         ("krippendorff_alpha", "ordinal_alpha", "pairwise_kappa", "error_correlation", "icc"),
         panel_ratings_table,
     ),
+    "sure but for few": Family(
+        sure_but_for_few,
+        leveled,
+        probability.probability_statistics,
+        ("brier", "log_loss", "ece"),
+        leveled_table,
+    ),
+    "hardly found": Family(
+        hardly_found,
+        judged,
+        label_of_two,
+        ("f1 of a label", "f1", "balanced_accuracy", "cohen_kappa"),
+        judged_table,
+    ),
+    "nearly perfect rankings": Family(
+        near_orders,
+        rated,
+        ranked,
+        ("spearman", "kendall", "top1", "kendall_distance", "ndcg"),
+        lambda given: ((np.arange(1.0, len(ORDERS) + 1),), given["likely"]),
+    ),
     "clear scores": Family(
         clear_scores, cleared, lambda x: numbers.number_values(x, False), ("mean",), cleared_table
     ),
 }
-FURTHER = 100_000
-"""Cells from this index on are of the families that were added later: the designs of the others stay as they were."""
+FURTHER, NEWEST = 100_000, 200_000
+"""Cells from these indices on are of the families that were added later: the designs of the others stay as they were."""
+NEW_FAMILIES = ("sure but for few", "hardly found", "nearly perfect rankings")
 
 
 def draw_cell(seed: int, index: int) -> Parameters:
     """The design of a cell, from the seed and its index alone."""
     rng = np.random.default_rng([seed, index])
     names = list(FAMILIES)
-    later = names[BASE_FAMILIES:]
-    family = later[index % len(later)] if index >= FURTHER else names[index % BASE_FAMILIES]
+    group = names[:BASE_FAMILIES]
+    if index >= FURTHER:
+        group = [name for name in names[BASE_FAMILIES:] if name not in NEW_FAMILIES]
+    if index >= NEWEST:
+        group = [*NEW_FAMILIES]
+    family = group[index % len(group)]
     n = round(math.exp(rng.uniform(math.log(10), math.log(1000))))
     shapes = [*SHAPES, "zeros", "binary"] if family == "values" else list(SHAPES)
     clustering = CLUSTERINGS[int(rng.integers(len(CLUSTERINGS)))]
@@ -710,6 +772,7 @@ def draw_cell(seed: int, index: int) -> Parameters:
             "twelve labels": 12,
             "size and quality": 2,
             "nearly perfect label": 2,
+            "hardly found": 2,
         }.get(family, int(rng.integers(2, 7))),
         "hard": bool(rng.random() < 0.5),
         "ceiling": bool(rng.random() < 0.4),
@@ -856,7 +919,14 @@ def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
     }
 
 
-AT_AN_END = ("clear scores", "near an end", "rare far values", "skewed change", "two at the floor")
+AT_AN_END = (
+    "clear scores",
+    "near an end",
+    "rare far values",
+    "skewed change",
+    "two at the floor",
+    "nearly perfect rankings",
+)
 """Families whose values are at a ceiling or a floor."""
 
 
@@ -871,6 +941,7 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         "verbal probabilities",
         "nearly sure levels",
         "nearly perfect ranking",
+        "sure but for few",
     )
     if of_probability or cell["family"] in (
         "labels",
@@ -880,6 +951,7 @@ def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
         "size and quality",
         "unequal recalls",
         "nearly perfect label",
+        "hardly found",
     ):
         labels = columns[1] if of_probability else columns[0]
         k = 2 if of_probability else cell["labels"]
@@ -1012,6 +1084,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--further", type=int, default=60, help="cells of the families that were added later"
     )
+    parser.add_argument(
+        "--newest", type=int, default=24, help="cells of the families that were added last"
+    )
     parser.add_argument("--simulations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument(
@@ -1033,7 +1108,11 @@ def main(arguments: Sequence[str]) -> None:
         )
         return
     part, parts = map(int, given.part.split("/"))
-    indices = [*range(given.cells), *range(FURTHER, FURTHER + given.further)]
+    indices = [
+        *range(given.cells),
+        *range(FURTHER, FURTHER + given.further),
+        *range(NEWEST, NEWEST + given.newest),
+    ]
     cells = (draw_cell(given.seed, index) for index in indices[part - 1 :: parts])
     found = (
         run_cell(cell, given.simulations, given.seed)
