@@ -58,10 +58,11 @@ def filled(
     definition = find_metric(metric)
     if definition is None or family not in definition.worst_case:
         return None
-    if best and family in _WRONG:
-        return replace(data, prediction=np.where(rows, data.target, data.prediction))
-    if family in _WRONG:
-        return _WRONG[family](data, rows)
+    right = replace(data, prediction=np.where(rows, data.target, data.prediction))
+    if family == "labels":
+        return right if best else _wrong_labels(data, rows)
+    if family == "ranking":
+        return right if best else _turned_rankings(data, rows)
     if family in _PREDICTED:
         return _PREDICTED[family](data, rows, best)
     name, ends = _NUMBERED.get(family), _ends(family, data)
@@ -216,16 +217,11 @@ def _fill_choice(data: EvaluationData, rows: RowMask, best: bool) -> EvaluationD
     return replace(data, labels=labels, prediction=np.where(rows, code, data.prediction))
 
 
-_WRONG: dict[str, Callable[[EvaluationData, RowMask], EvaluationData]] = {
-    "labels": _wrong_labels,
-    "ranking": _turned_rankings,
-}
-"""How predictions are filled with the worst one, where the best one is the target."""
 _PREDICTED: dict[str, Callable[[EvaluationData, RowMask, bool], EvaluationData | None]] = {
     "numbers": _fill_numbers,
     "choice": _fill_choice,
 }
-"""How other predictions are filled, by the input of the metric."""
+"""How predictions other than labels and rankings are filled, by the input of the metric."""
 _NUMBERED = {
     "probability": "probability",
     "value": "value",

@@ -8,7 +8,7 @@ holds what any of them allows.
 
 What chance adds to a bin is drawn from the confidence distributions of its share of positive rows, of which one end of Clopper
 and Pearson's interval takes one more row to be positive, and the other end takes it not to be: a bin in which no row is wrong
-does not show how far it could be off. In clusters, rows count as the independent ones that they are worth, and the noise has
+does not show how far it could be off. In one half of the draws, that row is wrong in every bin. In clusters, rows count as the independent ones that they are worth, and the noise has
 Student's tails.
 """
 
@@ -73,9 +73,10 @@ def _noise(bins: CalibrationBins, sample: Sample, mean: Floats, rng: np.random.G
     rows = counts.sum(axis=1)
     probability = (mean * sample.n + counts[:, 1]) / np.maximum(rows, 1)
     # Rows whose probability is nearer to the other end decide how far the clusters' rows go together.
-    wrong = Proportion((np.abs(bins.deviation) > 0.5).astype(np.float64), np.ones(len(bins.bin)))
+    wrong = Proportion(np.where(np.abs(bins.deviation) > 0.5, 1.0, 0.0), np.ones(len(bins.bin)))
     effect = sample.n / effective_share(wrong, sample).worth
-    more = rng.integers(0, 2, size=(DRAWS, bins.bins)) * (rows > 0)
+    is_wrong = rng.integers(0, 2, size=(DRAWS, 1))
+    more = np.where(probability < 0.5, is_wrong, 1 - is_wrong) * (rows > 0)
     drawn = rng.gamma(counts / effect + np.stack([np.sign(rows) - more, more], axis=2))
     every = drawn.sum(axis=2)
     deviations = every * probability - drawn[:, :, 1]

@@ -136,11 +136,6 @@ def raised_design_effect(
     return max(effect, mixed, 1.0)
 
 
-def most_frequent_share(values: Floats, sample: Sample) -> float:
-    """The share of rows that have the most frequent of the values."""
-    return float(_occurrences(values, sample)[2].max()) / sample.n
-
-
 def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     """Why the interval of this statistic may not hold; [] where it does."""
     warnings = []
@@ -404,13 +399,9 @@ def _in_clusters(
     if statistic.differs is not None:
         share = _share_of(statistic.differs, sample)
     else:
-        share = max(
-            (
-                most_frequent_share(values, sample)
-                for values in statistic.varies or statistic.classes
-            ),
-            default=0.5,
-        )
+        columns = statistic.varies or statistic.classes
+        most = (_occurrences(values, sample)[2].max() for values in columns)
+        share = max(most, default=sample.n / 2) / sample.n
     effect = (error.error / alone.error) ** 2
     skewed = statistic.interval == "skewness" and not statistic.tails and statistic.differs is None
     raised = raised_design_effect(effect, cluster_sizes(sample), max(share, 0.5), skewed=skewed)
@@ -567,10 +558,6 @@ def jackknife_variance(error: StandardError, sample: Sample) -> float:
 def _share_of(rows: Floats | None, sample: Sample) -> float:
     """The share of the rows at the atoms where `rows` is 1."""
     return 0.0 if rows is None else float(sample.counts @ rows) / sample.n
-
-
-def finite_or_none(freedom: float) -> float | None:
-    return freedom if math.isfinite(freedom) else None
 
 
 def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:

@@ -43,7 +43,6 @@ from verdict_cli.stats.intervals.interval_methods import (
     agreement_interval,
     cluster_freedom,
     effective_clusters,
-    finite_or_none,
     jackknife_errors,
     jackknife_variance,
     median_metric,
@@ -266,7 +265,7 @@ def _metric_value(
     return replace(
         _within_bounds(value, ends, statistic, sample, method),
         se=error.error,
-        df=finite_or_none(freedom),
+        df=freedom if math.isfinite(freedom) else None,
         design_effect=error.design_effect,
     )
 
