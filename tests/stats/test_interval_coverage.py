@@ -133,5 +133,9 @@ def test_parts_have_the_cells_of_the_whole():
     assert sorted(whole, key=lambda cell: cell["index"]) == sorted(
         parts, key=lambda cell: cell["index"]
     )
-    further = [benchmark.draw_cell(20, benchmark.FURTHER + index) for index in range(16)]
-    assert {cell["family"] for cell in whole + further} == set(benchmark.FAMILIES)
+    later = [
+        benchmark.draw_cell(20, first + index)
+        for first in (benchmark.FURTHER, benchmark.NEWEST)
+        for index in range(16)
+    ]
+    assert {cell["family"] for cell in whole + later} == set(benchmark.FAMILIES)
