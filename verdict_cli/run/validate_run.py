@@ -13,9 +13,9 @@ from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.datasets.parquet import count_rows
+from verdict_cli.storage.datasets.parquet import batches, count_rows
 from verdict_cli.storage.tables.column_types import ColumnKind
-from verdict_cli.storage.tables.reader import column_kinds, read_table
+from verdict_cli.storage.tables.reader import column_kinds
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
@@ -121,4 +121,4 @@ def _not_a_run(path: Path, message: str) -> DataError:
 
 
 def _values(path: Path, name: str) -> Iterator[Any]:
-    return (value for batch in read_table(path, [name]) for value in batch[name])
+    return (value for batch in batches(path, [name], 5000) for value in batch[name])
