@@ -136,10 +136,6 @@ class Database:
             connection = connect(self.path, "rw")
             try:
                 connection.execute("PRAGMA busy_timeout=1000")
-                is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                if not is_busy:
-                    # All is on the disk. Only the file's header changes, within a sector: a crash leaves the old or the new one.
-                    connection.execute("PRAGMA synchronous=OFF")
                 connection.execute("PRAGMA journal_mode=DELETE")
             finally:
                 connection.close()
