@@ -126,6 +126,8 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
     """When the oldest calibration in use was fitted, "" without one."""
     replay: str = ""
     """The recording that answered all calls, "" where models did."""
+    other_prompts: int = 0
+    """The calls that it answered with replies to another prompt."""
     digests: Mapping[str, str] = {}
     """The SHA-256 of the run's files by name, once its report is written."""
     id_column: str | None = None

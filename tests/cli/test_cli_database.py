@@ -96,6 +96,24 @@ def test_replies_to_other_prompts_of_a_replay_are_counted_and_reported(run, monk
     assert (same.code, "another prompt" in same.err) == (0, False), same.err
 
 
+def test_a_gate_on_recorded_replies_to_other_prompts_is_inconclusive(run, monkeypatch):
+    monkeypatch.undo()  # the address of the model answers nothing
+    gate = """
+evaluate: {e: {prediction: output.score, target: output.score}}
+gates: [{metric: e.mae, max: 0}]"""
+    words = ("--replay", run.folder / "out", "--limit", "4")
+    same = run(
+        "run", run.config(STEPS, MODEL + gate), run.rows(6), "--out", run.folder / "same", *words
+    )
+    assert same.code == 0, same.err
+    other = run.config(STEPS.replace("Rate", "Assess"), MODEL + gate)
+    done = run("run", other, run.rows(6), "--out", run.folder / "other", *words)
+    reason = "4 calls had another prompt when the recording was made"
+    assert (done.code, "inconclusive" in done.out, reason in done.out) == (1, True, True), done.out
+    resumed = run("gate", run.folder / "other")
+    assert (resumed.code, reason in resumed.out) == (1, True), resumed.out
+
+
 def test_a_damaged_database_is_reported_in_the_runs_facts_and_report(run):
     facts = run.folder / "out" / "run.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "status": "interrupted"}))

@@ -9,6 +9,8 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from verdict_cli.errors import Pending, VerdictError
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row, sum_usd
@@ -214,10 +216,12 @@ class LocalRun:
     def _told_of_prompts(self, facts: RunFacts) -> RunFacts:
         """The facts, which say how many calls the recording answered with replies to other prompts."""
         recording = self.job.recording
-        others = 0 if recording is None else recording.other_prompts - self.other_prompts
-        if not others:
+        if recording is not None:
+            others = facts.other_prompts + recording.other_prompts - self.other_prompts
+            facts = structs.replace(facts, other_prompts=others)
+        if not facts.other_prompts:
             return facts
-        calls = plural(others, "call")
+        calls = plural(facts.other_prompts, "call")
         warning = f"{calls} had another prompt when the recording was made: its replies may not fit the prompts of this run"
         return tell(facts, warning, self.job.warn)
 

@@ -148,7 +148,12 @@ def with_ids_of(
 
 
 def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
-    """The facts with the start of the run: that of the earlier run and its duration so far, else now."""
+    """The facts with the start of the run and what was counted so far: those of the earlier run, else now."""
     if earlier is not None:
-        return structs.replace(facts, started=earlier.started, wall_s=earlier.wall_s)
+        return structs.replace(
+            facts,
+            started=earlier.started,
+            wall_s=earlier.wall_s,
+            other_prompts=earlier.other_prompts,
+        )
     return structs.replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

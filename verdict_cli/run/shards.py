@@ -229,4 +229,5 @@ def _merged_facts(shards: Sequence[_Shard]) -> RunFacts:
         started=min(facts.started for facts in every),
         wall_s=max(facts.wall_s for facts in every),
         warnings=tuple(dict.fromkeys(warnings)),
+        other_prompts=sum(facts.other_prompts for facts in every),
     )

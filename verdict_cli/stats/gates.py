@@ -251,7 +251,7 @@ def _outcome(
     gate: Gate, measures: Mapping[str, Measures], facts: RunFacts, rows: GateRows
 ) -> GateOutcome:
     """The outcome of one gate. One that an internal error prevents fails; one on labels of people of which some cannot be
-    used does not pass."""
+    used, or on recorded replies to other prompts, does not pass."""
     name = gate.parts[0]
     try:
         if name == "run":
@@ -261,7 +261,10 @@ def _outcome(
         raise
     except Exception as error:
         return undecided_gates([gate], internal_fault(error))[0]
-    problems = measures[name].label_problems
+    problems = [*measures[name].label_problems]
+    if facts.other_prompts:
+        calls = plural(facts.other_prompts, "call")
+        problems.append(f"{calls} had another prompt when the recording was made")
     if outcome.verdict != "passed" or not problems:
         return outcome
     return replace(outcome, verdict="inconclusive", reason="; ".join(problems), held="")
