@@ -164,6 +164,15 @@ def test_a_pipe_is_refused_and_not_waited_for(run, name, command, capsys):
     assert f"{name} is a pipe" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_in_place_of_the_database_is_not_waited_for(run, finished_run, capsys):
+    (run / "run.db").unlink()
+    os.mkfifo(run / "run.db")
+    words = [str(finished_run / name) for name in ("p.yaml", "d.jsonl")]
+    assert ran("run", *words, "--out", str(run), "-q") == 2
+    assert "is a pipe" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="O_NOFOLLOW is POSIX's")
 def test_a_label_is_not_written_through_a_link(run):
     from verdict_cli.errors import OutputError

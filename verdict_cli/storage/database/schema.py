@@ -95,6 +95,8 @@ def _is_automatic(name: object) -> bool:
 
 def open_foreign(path: Path) -> sqlite3.Connection:
     """A database that another person may have made, for reading. DataError where it is none of a run's."""
+    if path.is_fifo():
+        raise unreadable(path, "it is a pipe")  # opening it would wait for a writer
     try:
         path.open("rb").close()  # SQLite does not say why it cannot open a file
         connection = _open_checked(path, "ro")
