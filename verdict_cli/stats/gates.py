@@ -127,7 +127,7 @@ def decide_gates(
 def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:
     """The failed outcomes of gates on evaluations that cannot be measured."""
     outcomes = [_decided(gate, undefined_value(reason)) for gate in gates]
-    return tuple(replace(outcome, verdict="failed", reason=reason) for outcome in outcomes)
+    return tuple(replace(outcome, verdict="failed") for outcome in outcomes)
 
 
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
@@ -261,10 +261,10 @@ def _outcome(
         raise
     except Exception as error:
         return undecided_gates([gate], internal_fault(error))[0]
-    problems = [*measures[name].label_problems]
+    problems = measures[name].label_problems
     if facts.other_prompts:
         calls = plural(facts.other_prompts, "call")
-        problems.append(f"{calls} had another prompt when the recording was made")
+        problems = (*problems, f"{calls} had another prompt when the recording was made")
     if outcome.verdict != "passed" or not problems:
         return outcome
     return replace(outcome, verdict="inconclusive", reason="; ".join(problems), held="")

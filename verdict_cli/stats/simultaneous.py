@@ -55,9 +55,13 @@ class JointEstimates(Struct, frozen=True):
 
     def draws(self, rng: np.random.Generator) -> Floats:
         """Student-t noise of the covariance, (draws, variants)."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        normal = rng.normal(size=(_DRAWN, len(values))) @ root.T
+        normal = rng.multivariate_normal(
+            np.zeros(len(self.values)),
+            self.covariance,
+            _DRAWN,
+            check_valid="ignore",  # equal runs have no variance of their own
+            method="eigh",
+        )
         noise: Floats = normal / np.sqrt(rng.chisquare(self.freedom, (_DRAWN, 1)) / self.freedom)
         return noise
 
@@ -91,7 +95,7 @@ def joint_estimates(
         return None
     values = np.array([statistic.value(sample.counts) for statistic in statistics])
     without, times = deleted_values(statistics, sample, rng)
-    if not np.isfinite(without).all() or not np.isfinite(values).all():
+    if not np.isfinite(np.column_stack([values, without])).all():
         return None
     n = float(times.sum())
     changes = without - (without @ times / n)[:, None]

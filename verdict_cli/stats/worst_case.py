@@ -236,16 +236,11 @@ def _ends(
 ) -> tuple[Floats | float, Floats | float] | None:
     """The worst and the best number; a probability is certain of the opposite of what is true, or of what is true."""
     if family == "probability":
-        positive, probabilities = (
-            data.is_positive,
-            data.probability.numbers[data.probability.present],
-        )
-        if (
-            positive is None
-            or not len(probabilities)
-            or probabilities.min() < 0
-            or probabilities.max() > 1
-        ):
+        positive = data.is_positive
+        probabilities = data.probability.numbers[data.probability.present]
+        if positive is None or not len(probabilities):
+            return None
+        if probabilities.min() < 0 or probabilities.max() > 1:
             return None
         return 1 - positive, positive
     return (

@@ -397,7 +397,7 @@ def _in_clusters(
     ):
         return error
     if statistic.differs is not None:
-        share = _share_of(statistic.differs, sample)
+        share = float(sample.counts @ statistic.differs) / sample.n
     else:
         columns = statistic.varies or statistic.classes
         most = (_occurrences(values, sample)[2].max() for values in columns)
@@ -526,7 +526,9 @@ def agreement_interval(
 
     One more row that disagrees is allowed for, since a kind of error that no row shows would add to the variance.
     """
-    share = _share_of(statistic.differs, sample)
+    if statistic.differs is None:
+        return None
+    share = float(sample.counts @ statistic.differs) / sample.n
     if not share or value >= 1 or (share == 1 and error.error):
         return None
     disagreement = share / (1 - value)
@@ -553,11 +555,6 @@ def agreement_interval(
 def jackknife_variance(error: StandardError, sample: Sample) -> float:
     """The jackknife's variance without its factor n / (n - 1)."""
     return error.error**2 * (sample.units - 1) / sample.units
-
-
-def _share_of(rows: Floats | None, sample: Sample) -> float:
-    """The share of the rows at the atoms where `rows` is 1."""
-    return 0.0 if rows is None else float(sample.counts @ rows) / sample.n
 
 
 def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
