@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from estimates import estimates, of_labels, of_pairs, of_probabilities, of_values
+from msgspec import to_builtins
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import raised_design_effect
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics import confusion, numbers
+from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
 from verdict_cli.stats.metrics.numbers import ordinal_alpha
 from verdict_cli.stats.metrics.panel import intraclass_correlations
 from verdict_cli.stats.metrics.ranks import rankings
@@ -300,3 +301,25 @@ def test_a_variance_warns_of_values_close_together_on_a_long_scale_as_a_mean_doe
     found = estimates(statistics, (x,))
     assert "close together on a long scale" in found["variance"].reason
     assert found["variance"].warnings == found["mean"].warnings
+
+
+def test_metrics_of_clusters_are_plain_numbers():
+    """`report.json` has no form for numpy's."""
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(12), 5)
+    labels, predictions = rng.integers(0, 2, (2, 60))
+    x, y = rng.normal(size=(2, 60))
+    p = rng.random(60).round(1)
+
+    def label_statistics(*sides):
+        return confusion.label_statistics(*sides, 2, 1, False)
+
+    metrics = (
+        estimates(label_statistics, (labels, predictions), cluster)
+        | estimates(numbers.number_pairs, (x, x + y), cluster)
+        | estimates(lambda values: numbers.number_values(values, False), (x.round(),), cluster)
+        | estimates(ranks.rank_pairs, (x.round(), y.round()), cluster)
+        | estimates(probability.probability_statistics, (p, labels.astype(float)), cluster)
+    )
+    assert len(metrics) > 20
+    assert to_builtins(metrics)

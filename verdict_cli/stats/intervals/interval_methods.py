@@ -400,7 +400,7 @@ def _in_clusters(
         share = float(sample.counts @ statistic.differs) / sample.n
     else:
         columns = statistic.varies or statistic.classes
-        most = (_occurrences(values, sample)[2].max() for values in columns)
+        most = (float(_occurrences(values, sample)[2].max()) for values in columns)
         share = max(most, default=sample.n / 2) / sample.n
     effect = (error.error / alone.error) ** 2
     skewed = statistic.interval == "skewness" and not statistic.tails and statistic.differs is None
