@@ -127,7 +127,7 @@ def decide_gates(
 def undecided_gates(gates: Sequence[Gate], reason: str) -> tuple[GateOutcome, ...]:
     """The failed outcomes of gates on evaluations that cannot be measured."""
     outcomes = [_decided(gate, undefined_value(reason)) for gate in gates]
-    return tuple(replace(outcome, verdict="failed") for outcome in outcomes)
+    return tuple(replace(outcome, verdict="failed", reason=reason) for outcome in outcomes)
 
 
 def check_baselines(gates: Sequence[Gate], results: Path, root: Path = Path()) -> None:
