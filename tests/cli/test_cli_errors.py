@@ -225,7 +225,16 @@ def test_a_facts_file_that_is_damaged(shell, config):
     assert shell("run", config, "data.jsonl", "--out", "out", "--fresh").code == 0
 
 
-@pytest.mark.parametrize("words", [("units", "--json"), ("validate", "pipeline.yaml")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("judge", "--help"),
+        ("units",),
+        ("units", "--json"),
+        ("validate", "pipeline.yaml"),
+    ],
+)
 def test_a_reader_that_closes_the_output_is_no_failed_gate(words, shell, config):
     reading, writing = os.pipe()
     os.close(reading)

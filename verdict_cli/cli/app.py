@@ -87,11 +87,9 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Typer would give a closed output and an unanswered question the exit code of a failed gate."""
+        """Run the command. Typer would give an unanswered question the exit code of a failed gate."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise SystemExit(141) from None
         except typer.Abort:
             print_error("interrupted")
             raise typer.Exit(130) from None
@@ -190,7 +188,7 @@ def _run() -> None:
         app(prog_name="verdict")
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):
-            raise ended.__context__ from None  # click ends with 1, the code of a failed gate
+            raise ended.__context__ from None  # Typer ends with 1, the code of a failed gate
         hint = usage_hint(sys.argv[1:]) if ended.code == 2 else ""
         if hint:
             print_error(hint)
