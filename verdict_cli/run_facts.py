@@ -11,6 +11,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from verdict_cli.messages import Call, Failure, Result, Stage, add_counts, add_stages, sum_usd
+from verdict_cli.plural import plural
 
 
 class Counts(Struct):
@@ -136,6 +137,14 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
     """What a reader must know of the run, one sentence each, without repetitions: `tell` adds to them."""
     added: Mapping[str, Any] = {}
     """What features know of the run, by a name of theirs. In `run.json` each is a key next to the others."""
+
+    @property
+    def recording_mismatch(self) -> str:
+        """How many replies of a recording answered another prompt, "" where all fit."""
+        if not self.other_prompts:
+            return ""
+        calls = plural(self.other_prompts, "call")
+        return f"{calls} had another prompt when the recording was made"
 
     def as_json(self) -> dict[str, Any]:
         """The facts as `run.json` has them."""

@@ -14,7 +14,6 @@ from msgspec import structs
 from verdict_cli.errors import Pending, VerdictError
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row, sum_usd
-from verdict_cli.plural import plural
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import CallPool
@@ -219,10 +218,9 @@ class LocalRun:
         if recording is not None:
             others = facts.other_prompts + recording.other_prompts - self.other_prompts
             facts = structs.replace(facts, other_prompts=others)
-        if not facts.other_prompts:
+        if not facts.recording_mismatch:
             return facts
-        calls = plural(facts.other_prompts, "call")
-        warning = f"{calls} had another prompt when the recording was made: its replies may not fit the prompts of this run"
+        warning = f"{facts.recording_mismatch}: its replies may not fit the prompts of this run"
         return tell(facts, warning, self.job.warn)
 
     def _unfinished_status(self) -> str:

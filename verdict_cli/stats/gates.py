@@ -262,9 +262,8 @@ def _outcome(
     except Exception as error:
         return undecided_gates([gate], internal_fault(error))[0]
     problems = measures[name].label_problems
-    if facts.other_prompts:
-        calls = plural(facts.other_prompts, "call")
-        problems = (*problems, f"{calls} had another prompt when the recording was made")
+    if facts.recording_mismatch:
+        problems = (*problems, facts.recording_mismatch)
     if outcome.verdict != "passed" or not problems:
         return outcome
     return replace(outcome, verdict="inconclusive", reason="; ".join(problems), held="")
