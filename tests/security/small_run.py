@@ -59,3 +59,13 @@ def command_in(
         return int(caught.value.code or 0), json.loads(out) if out.startswith("{") else {}
 
     return call
+
+
+def measured_by(call: Command) -> Command:
+    """The command, which gives what its JSON document measures alone."""
+
+    def measured(*words: str) -> tuple[int, dict[str, Any]]:
+        code, document = call(*words)
+        return code, {name: document[name] for name in ("evaluations", "gates") if name in document}
+
+    return measured

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_run import CONFIG, RUN, Command, command_in, number_of, reply_to
+from small_run import CONFIG, RUN, Command, command_in, measured_by, number_of, reply_to
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
@@ -42,11 +42,7 @@ def command(
 
     scripted_model.answer = answer
 
-    def measured(*words: str) -> tuple[int, dict[str, Any]]:
-        code, document = call(*words)
-        return code, {name: document[name] for name in ("evaluations", "gates") if name in document}
-
-    return measured
+    return measured_by(call)
 
 
 def cut(path: Path) -> None:

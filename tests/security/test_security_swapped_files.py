@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from jsonl import jsonl
-from small_run import CONFIG, RUN, Command, command_in, reply_to
+from small_run import CONFIG, RUN, Command, command_in, measured_by, reply_to
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
@@ -30,11 +30,7 @@ def command(
     call = command_in(tmp_path, monkeypatch, capsys, scripted_model)
     (tmp_path / "p.yaml").write_text(CONFIG + GATES)
 
-    def measured(*words: str) -> tuple[int, dict[str, Any]]:
-        code, document = call(*words)
-        return code, {name: document[name] for name in ("evaluations", "gates") if name in document}
-
-    return measured
+    return measured_by(call)
 
 
 def another_prompt() -> None:
