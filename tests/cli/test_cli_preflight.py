@@ -105,6 +105,39 @@ class TestLabels:
             assert message in done.err
         assert not (shell.folder / "runs").exists()
 
+    @pytest.mark.parametrize(
+        ("said", "label", "cure"),
+        [
+            ("yes", True, "`prediction: source.said == 'yes'`"),
+            (True, "yes", "`target: source.label == 'yes'`"),
+            ("3", 3, "`prediction: source.said | float`"),
+            (3.5, "3", "`target: source.label | float`"),
+        ],
+    )
+    def test_two_columns_of_types_that_never_equal_are_an_error_with_a_cure(
+        self, shell, said, label, cure
+    ):
+        config = judge(
+            shell, more="\nevaluate: {e: {prediction: source.said, target: source.label}}"
+        )
+        rows = data(shell, *[{"text": text, "said": said, "label": label} for text in "ab"])
+        for command in COMMANDS:
+            done = shell(command, config, rows)
+            assert (done.code, cure in done.err) == (2, True), done.out + done.err
+        assert not (shell.folder / "runs").exists()
+        key, _, expression = cure.strip("`").partition(": ")
+        column = expression.split()[0]
+        config.write_text(config.read_text().replace(f"{key}: {column}", f'{key}: "{expression}"'))
+        assert shell("validate", config, rows).code == 0
+
+    def test_two_columns_of_one_type_are_compared_without_a_word(self, shell):
+        config = judge(
+            shell, more="\nevaluate: {e: {prediction: source.said, target: source.label}}"
+        )
+        pairs = (("x", "x"), (1, "y"), (None, "x"))
+        rows = data(shell, *[{"text": "a", "said": said, "label": label} for said, label in pairs])
+        assert shell("validate", config, rows).err == ""
+
     def test_labels_of_another_scale_are_an_error(self, shell):
         config, rows = labelled(shell, "{values: [poor, fair, high]}", ["bad", "ok", "good"])
         done = shell("validate", config, rows)

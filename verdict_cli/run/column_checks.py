@@ -7,8 +7,8 @@ from typing import Any
 
 from verdict_cli.errors import Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.run.label_counts import over_data
 
 
 class ColumnCheck:
@@ -20,13 +20,13 @@ class ColumnCheck:
     def __init__(self, name: str, evaluation: Evaluation) -> None:
         self._name = name
         where = evaluation.where
-        self._where = _over_data(where) if where is not None else None
+        self._where = over_data(where)
         self._is_whole = where is None or self._where is not None
         texts = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
         texts |= {key: text for key in ("cluster", "group") if (text := getattr(evaluation, key))}
         if evaluation.gold is not None:
             texts["gold.target"] = evaluation.gold.target
-        compiled = {key: _over_data(text) for key, text in texts.items()}
+        compiled = {key: over_data(text) for key, text in texts.items()}
         self._expressions = {
             key: expression for key, expression in compiled.items() if expression is not None
         }
@@ -64,12 +64,3 @@ class ColumnCheck:
     def problem(self) -> Problem | None:
         """The first thing that is wrong."""
         return self._problem
-
-
-def _over_data(text: str) -> Expression | None:
-    """The expression if it reads the dataset alone; None for another one, and for one that is wrong, which is told elsewhere."""
-    try:
-        expression = compile_expression(text)
-    except ExpressionError:
-        return None
-    return expression if all(path[0] == "source" for path in expression.paths) else None

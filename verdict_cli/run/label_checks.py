@@ -16,11 +16,27 @@ def _hint(counts: LabelCounts) -> str:
     if values and all(isinstance(value, bool) for value in values):
         prediction = _operand(counts.evaluation.prediction or "")
         return f"with your own two labels: `prediction: \"'yes' if {prediction} else 'no'\"`"
+    if counts.predicted:
+        return _conversion_of_text(counts)
     if (column := _column_with_blanks(counts)) is not None:
         return f'read the column as numbers: `dataset: {{schema: {{{column}: "float?"}}}}`, in which blanks are missing'
     target = _operand(counts.target.text)
     filters = "or `upper`, `trim`, `int`, `float`, `string`"
     return f"correct the labels or the scale, or convert the labels: `target: {target} | lower` ({filters})"
+
+
+def _conversion_of_text(counts: LabelCounts) -> str:
+    """How the text in one of two columns is compared with the booleans or numbers in the other."""
+    label = next(iter(counts.seen.values()))[1]
+    predicted = next(iter(counts.predicted.values()))
+    if counts.numeric:
+        key, expression, text, other = "target", counts.target.text, label, predicted
+    else:
+        key, expression, text, other = "prediction", counts.evaluation.prediction, predicted, label
+    operand = _operand(expression or "")
+    if isinstance(other, bool):
+        return f"compare the text with the value that means true: `{key}: {operand} == {text!r}`"
+    return f"read the text as numbers: `{key}: {operand} | float`"
 
 
 def _column_with_blanks(counts: LabelCounts) -> str | None:
@@ -113,7 +129,7 @@ def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> 
         {True, False} if counts.others and not counts.texts else set()
     )
     mixed = len(texts) > 1
-    differ = possible.numeric is not None and not mixed and texts == {possible.numeric}
+    differ = counts.numeric is not None and not mixed and texts == {counts.numeric}
     keys = {label_value_key(value) for value in possible.values or ()}
     apart = bool(keys) and not counts.others and not keys & seen.keys()
     booleans = bool(possible.values) and all(
@@ -160,7 +176,9 @@ def _is_nominal(counts: LabelCounts) -> bool:
 def _predictions(counts: LabelCounts) -> str:
     values = counts.possible.values
     if values is None:
-        return "numbers" if counts.possible.numeric else "text"
+        kind = "numbers" if counts.numeric else "text"
+        examples = [f"{_quoted(value)}" for value in counts.predicted.values()]
+        return " such as ".join([kind, *examples])
     spelled = [_quoted(value) for value in values[:_SHOWN]]
     more = ", …" if len(values) > _SHOWN else ""
     return (" or " if len(values) == 2 else ", ").join(spelled) + more

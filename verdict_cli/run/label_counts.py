@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -35,6 +36,8 @@ class LabelCounts(Struct):
 
     ``others`` are the rows with further labels, once there are too many; ``bad`` is the error of the first row whose
     label cannot be used, and its hint. ``whole`` is false where `where` depends on more than the row.
+    ``prediction`` is set where it is computed from the data alone; ``predicted`` has an example of its texts (True) and
+    of its numbers (False).
     """
 
     evaluation: Evaluation
@@ -42,6 +45,8 @@ class LabelCounts(Struct):
     where: Expression | None
     possible: PossibleValues
     whole: bool
+    prediction: Expression | None
+    predicted: dict[bool, Any] = {}
     counts: dict[Key, list[Any]] = {}
     rows: int = 0
     missing: int = 0
@@ -67,6 +72,7 @@ class LabelCounts(Struct):
             self._found_bad(f"row {index}: {error.message}", error.hint)
             return
         self.rows += 1
+        self._note_prediction(values)
         if value is None:
             self.missing += 1
         elif isinstance(value, list | tuple):
@@ -82,6 +88,21 @@ class LabelCounts(Struct):
                 f"row {index}: `{self.target.text}` is a {kind}, not a label, a number or a ranking"
             )
             self._found_bad(message, self._field(value))
+
+    def _note_prediction(self, values: Mapping[str, Any]) -> None:
+        if self.prediction is None:
+            return
+        with suppress(RowError):  # the report counts such rows
+            value = self.prediction(values)
+            if isinstance(value, str | int | float):
+                self.predicted.setdefault(isinstance(value, str), value)
+
+    @property
+    def numeric(self) -> bool | None:
+        """Whether the predictions are numbers; None where that is not known, or some are."""
+        if len(self.predicted) == 1:
+            return False in self.predicted
+        return self.possible.numeric
 
     def _count(self, value: str | int | float) -> None:
         if type(value) is str:
@@ -134,20 +155,21 @@ class LabelCounts(Struct):
 
 def count_labels(evaluation: Evaluation, possible: PossibleValues) -> LabelCounts | None:
     """Empty counts for an evaluation; None where its labels do not come from the data alone."""
-    if evaluation.target is None:
+    target = over_data(evaluation.target)
+    if target is None:
+        return None
+    where = over_data(evaluation.where)
+    whole = evaluation.where is None or where is not None
+    prediction = over_data(evaluation.prediction)
+    return LabelCounts(evaluation, target, where, possible, whole, prediction)
+
+
+def over_data(text: str | None) -> Expression | None:
+    """The expression if it reads the dataset alone; None for another one, and for one that is wrong, which is told elsewhere."""
+    if text is None:
         return None
     try:
-        target = compile_expression(evaluation.target)
-        where = compile_expression(evaluation.where) if evaluation.where is not None else None
+        expression = compile_expression(text)
     except ExpressionError:
         return None
-    if not _uses_source_only(target):
-        return None
-    condition = where if where is not None and _uses_source_only(where) else None
-    return LabelCounts(
-        evaluation, target, condition, possible, whole=where is None or condition is not None
-    )
-
-
-def _uses_source_only(expression: Expression) -> bool:
-    return all(path[0] == "source" for path in expression.paths)
+    return expression if all(path[0] == "source" for path in expression.paths) else None
