@@ -137,6 +137,19 @@ def test_a_whole_number_too_long_to_be_written_is_refused():
         value("x * x * x", x=10**2000)
 
 
+@pytest.mark.parametrize("text", ["", "N/A", [1], {"a": 1}])
+@pytest.mark.parametrize("filter_name", ["int", "float", "int(base=16)"])
+def test_what_is_no_number_is_an_error_and_never_zero(filter_name, text):
+    with pytest.raises(RowError, match="reads no number in"):
+        value(f"x | {filter_name}", x=text)
+
+
+def test_null_stays_null_as_a_number_and_a_default_replaces_what_is_none():
+    assert value("[x | int, x | float]", x=None) == [None, None]
+    assert value("[x | int(0), x | float(default=0.5), x | int(none)]", x="N/A") == [0, 0.5, None]
+    assert value("[x | int, x | float, x | int(0, 16)]", x="12") == [12, 12.0, 18]
+
+
 def test_keys_of_a_row_come_before_the_methods_of_a_mapping():
     assert value("source.items", source={"items": 3}) == 3
     assert value("source.keys + source['values']", source={"keys": 1, "values": 2}) == 3

@@ -230,6 +230,21 @@ def _format(value: Any, *args: Any, **keys: Any) -> str:
     return do_format(template, *format_values(args), **keyword_values)
 
 
+def _number(name: str, jinja_filter: Callable[..., Any]) -> Callable[..., Any]:
+    """Jinja2's own filter. Without a default, null stays null and other text than a number is an error: Jinja2 makes each 0."""
+
+    @wraps(jinja_filter)
+    def number(value: Any, default: Any = ..., *rest: Any, **keys: Any) -> Any:
+        result = jinja_filter(value, None if default is ... else default, *rest, **keys)
+        if result is None and value is not None and default is ...:
+            raise SecurityError(
+                f"`{name}` reads no number in {value!r:.80}: correct it, or name another value, as in `{name}(none)`"
+            )
+        return result
+
+    return number
+
+
 @pass_environment
 def _sum(environment: Environment, values: Any, attribute: Any = None, start: Any = 0) -> Any:
     """Jinja2's `sum`, of numbers only: a sum of lists would fill the memory."""
@@ -400,6 +415,8 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
         "replace": _replace,
         "join": _join,
         "format": _format,
+        "int": _number("int", sandbox.filters["int"]),
+        "float": _number("float", sandbox.filters["float"]),
         "sum": _sum,
         "first": _last_or_filter("first", sandbox.filters["first"]),
         "last": _last_or_filter("last", sandbox.filters["last"]),
