@@ -190,8 +190,10 @@ def stopping(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
-    """The finished run. Where it is stopped, say how it resumes and exit."""
+def execute_or_exit(
+    session: Session, stop: Stop, how: RowOptions, *, as_json: bool = False
+) -> RunResult:
+    """The finished run. Where it is stopped, say how it resumes and exit; ``as_json``: print its document, without metrics."""
     from verdict_cli.cli.progress import show_progress
 
     if session.is_finished:
@@ -200,6 +202,11 @@ def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
     with resumable(store), show_progress(quiet=how.quiet) as show:
         result = session.execute(stop, show, store=store)
     facts = result.facts
+    if as_json and facts.status != "finished":
+        from verdict_cli.cli.show_report import show_report
+        from verdict_cli.report.report import Report
+
+        show_report(Report(result.directory.display_name, facts, {}, (), {}), as_json=True)
     for hooks in session.options.hooks.values():
         for notice in hooks.notices(facts, result.directory.display_name, resume_hint()):
             print_error(notice)

@@ -164,7 +164,7 @@ def judged_dataset(
             _check_baselines(options.plan, session)
             tell_cost([session], yes=command.yes, quiet=how.quiet)
             if engine is None:
-                result = execute_or_exit(session, stop, how)
+                result = execute_or_exit(session, stop, how, as_json=command.as_json)
             else:
                 result = engine(session, stop, how, command)
             report = finish_with_report(

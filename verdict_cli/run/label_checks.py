@@ -29,11 +29,11 @@ def _conversion_of_text(counts: LabelCounts) -> str:
     """How the text in one of two columns is compared with the booleans or numbers in the other."""
     label = next(iter(counts.seen.values()))[1]
     predicted = next(iter(counts.predicted.values()))
+    prediction = counts.evaluation.prediction or ""
+    key, expression, text, other = "prediction", prediction, predicted, label
     if counts.numeric:
         key, expression, text, other = "target", counts.target.text, label, predicted
-    else:
-        key, expression, text, other = "prediction", counts.evaluation.prediction, predicted, label
-    operand = _operand(expression or "")
+    operand = _operand(expression)
     if isinstance(other, bool):
         return f"compare the text with the value that means true: `{key}: {operand} == {text!r}`"
     return f"read the text as numbers: `{key}: {operand} | float`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import signal
 import subprocess
 import sys
@@ -372,15 +373,17 @@ def test_pinned_units_are_answered_before_any_row_is_begun(bench):
 def test_a_detached_run_exits_with_5_and_says_how_it_is_collected(bench):
     bench.options(4)
     command = [*RUN, "--detach"]
-    command += ["--out", "out", "-q", "--no-cache"]
-    codes, message = [], ""
+    command += ["--out", "out", "-q", "--no-cache", "--json"]
+    codes, message, statuses = [], "", []
     for _ in range(3):
         done = subprocess.run(
             command, cwd=bench.folder, capture_output=True, text=True, check=False
         )
         codes.append(done.returncode)
         message = message or done.stderr
+        statuses.append(json.loads(done.stdout)["status"])
     assert codes == [5, 5, 0]
+    assert statuses == ["waiting", "waiting", "finished"]
     assert "waiting for batches: the same command" in message
     assert bench.server.sizes == [12, 12]
     assert not (bench.folder / "out" / "batches").exists()

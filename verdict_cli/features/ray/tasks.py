@@ -72,7 +72,7 @@ def run_on_ray(
         merge_shards([shard.path for shard in shards], session.directory.path, partial=True)
     shutil.rmtree(_shards_folder(session), ignore_errors=True)
     with open_run(options) as merged:
-        return execute_or_exit(merged, stop, how)
+        return execute_or_exit(merged, stop, how, as_json=command.as_json)
 
 
 def _check_places(session: Session) -> None:
