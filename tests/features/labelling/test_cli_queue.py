@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonl import jsonl
 
 from verdict_cli.storage.tables.human_labels import add_label
 from verdict_cli.storage.tables.label_queue import read_queue
@@ -58,6 +59,24 @@ def test_rows_can_be_drawn_by_what_the_run_says_of_them(run, choose):
     assert 0 < document["least_inclusion"] <= document["most_inclusion"] <= 1
     if choose != "stratified":
         assert document["most_inclusion"] / document["least_inclusion"] == pytest.approx(11)
+
+
+def test_a_row_whose_probability_is_null_is_as_likely_as_the_most_doubtful_one(shell):
+    config = shell.config(STEPS + "evaluate: {e: {probability: source.p, target: human.label}}")
+    lines = [
+        {"id": f"r{place}", "text": "a", "p": [0.5, 1, None][place % 3]} for place in range(60)
+    ]
+    rows = shell.write("data.jsonl", jsonl(lines))
+    assert shell("run", config, rows, "--model", "baseline/random", "--out", "out").code == 0
+    done = shell("queue", "out", "--n", "20", "--choose", "uncertain")
+    assert done.code == 0, done.err
+    likely = {row.row % 3: row.inclusion for row in read_queue(shell.folder / "out").rows}
+    assert likely[2] == likely[0] > likely.get(1, 0.0)
+    done = shell(
+        "queue", "out", "--n", "20", "--choose", "uncertain", "--by", "2 * source.p", "--replace"
+    )
+    assert "--by cannot be computed on 20 rows" in done.err
+    assert "`2 * source.p`: unsupported operand type(s) for *: a number and null" in done.err
 
 
 @pytest.mark.parametrize(

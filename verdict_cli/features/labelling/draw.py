@@ -155,7 +155,7 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
     """The stratum or the doubt of each row of the table, and the expression."""
     if choose == "disagree":
         text, panel = _panel(plan, by)
-        return _spread(_collected(Evaluation(panel=panel), results)), text
+        return _spread(_collected(Evaluation(panel=panel), results, by)), text
     text = (
         by
         if by is not None
@@ -163,7 +163,8 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
         if choose == "stratified"
         else _doubt(plan, results)
     )
-    column = _collected(Evaluation(value=text, metrics=("mean",)), results).columns["value"]
+    evaluation = Evaluation(value=text, metrics=("mean",))
+    column = _collected(evaluation, results, by).columns["value"]
     if choose == "stratified":
         return LabelSet.of(column).codes(column).astype(np.float64), text
     if not column.numeric:
@@ -174,14 +175,16 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
     return column.numbers, text
 
 
-def _collected(evaluation: Evaluation, results: Path) -> Collected:
+def _collected(evaluation: Evaluation, results: Path, by: str | None) -> Collected:
+    """The columns of the evaluation. UsageError where `--by` is without a value on some rows, or what stands for it on all."""
     columns = collect({"queue": evaluation}, results)["queue"]
-    if columns.unreadable:
-        count, first = next(iter(columns.unreadable.values()))
-        raise UsageError(
-            f"--by cannot be computed on {plural(count, 'row')}; {first}",
-            hint="check the expression",
-        )
+    for count, first in columns.unreadable.values():
+        if by is not None or count == columns.rows:
+            name = "the measure" if by is None else "--by"
+            raise UsageError(
+                f"{name} cannot be computed on {plural(count, 'row')}; {first}",
+                hint="give a --by that has a value on each row",
+            )
     return columns
 
 

@@ -67,6 +67,7 @@ from verdict_cli.language.fields.types import (
     UnknownType,
     without_null,
 )
+from verdict_cli.regex import regex
 
 TypeOf = Callable[[ExpressionPath], FieldType]
 """Returns the type of a path."""
@@ -479,6 +480,24 @@ FAULTS = (
 )
 """The exceptions that an expression or a template can raise because of a row's values."""
 
+_PYTHON_TYPE = regex(r"""['"]?\b(NoneType|str|int|float|bool|list|dict)\b['"]?( object)?""")
+_TYPE_WORDS = {
+    "NoneType": "null",
+    "str": "text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "a boolean",
+    "list": "a list",
+    "dict": "a mapping",
+}
+
+
+def fault_message(fault: BaseException) -> str:
+    """What went wrong, with the words of pipeline files for Python's types."""
+    if not isinstance(fault, TypeError):
+        return str(fault)
+    return _PYTHON_TYPE.sub(lambda name: _TYPE_WORDS[name[1]], str(fault))
+
 
 class Expression(Struct, frozen=True):
     """A compiled expression. `paths` are the literal paths in it, as written; `type` is the type of its value.
@@ -514,7 +533,7 @@ class Expression(Struct, frozen=True):
         except RowError as error:
             raise RowError(f"`{self.text}`: {error.message}", kind=error.failure) from None
         except FAULTS as fault:
-            raise RowError(f"`{self.text}`: {fault}") from None
+            raise RowError(f"`{self.text}`: {fault_message(fault)}") from None
 
 
 def compile_expression(

@@ -20,7 +20,7 @@ from verdict_cli.language.expressions.ast_check import (
     rewrite,
     tested_paths,
 )
-from verdict_cli.language.expressions.expression import FAULTS
+from verdict_cli.language.expressions.expression import FAULTS, fault_message
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
@@ -101,7 +101,7 @@ class JinjaTemplate(Struct, frozen=True):
                 f"the jinja prompt: {error.message}", hint=error.hint, kind=error.failure
             ) from None
         except FAULTS as fault:
-            raise RowError(f"the jinja prompt: {fault}") from None
+            raise RowError(f"the jinja prompt: {fault_message(fault)}") from None
         first, *parts = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
         sections = [("user", trim_blank_lines(first))] if first.strip() or not parts else []
         for role, body in zip(parts[::2], parts[1::2], strict=True):
