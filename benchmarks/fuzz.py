@@ -56,7 +56,7 @@ from verdict_cli.language.prompts.prompt import compile_prompt
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
-from verdict_cli.llm.providers.http_errors import error_detail
+from verdict_cli.llm.providers.http_errors import Source, error_detail
 from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
@@ -304,7 +304,7 @@ def replies(content: bytes) -> None:
     for request in (REQUEST, STREAMED):
         for hidden in ((), ("planted-key",)):
             with contextlib.suppress(VerdictError):
-                read_body(content, request, 0.1, "", hidden)
+                read_body(content, request, Source("m", hidden=hidden), hidden)
     error_detail(content, ("planted-key",))
 
 

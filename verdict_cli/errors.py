@@ -230,8 +230,9 @@ class Retryable(ProviderError):
         kind: str = "",
         status: int = 0,
         retry_after_s: float | None = None,
+        reply: Any = None,
     ) -> None:
-        super().__init__(message, hint=hint, kind=kind, status=status)
+        super().__init__(message, hint=hint, kind=kind, status=status, reply=reply)
         self.retry_after_s = retry_after_s
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ProviderError
 from verdict_cli.llm.providers.decision_protocols import OPENAI_DECISIONS, SYSTEM_ONE
+from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.messages import Message, Option, Question, Request, Row
 from verdict_cli.model import Model
@@ -86,7 +87,7 @@ def request() -> Request:
 def check(body: bytes, protocol: Any) -> None:
     """Every answer is a distribution over the question's options that the body states, or an error."""
     try:
-        reply = read_body(body, request(), 0.0, protocol=protocol)
+        reply = read_body(body, request(), Source("m"), protocol=protocol)
     except ProviderError:
         return
     assert len(reply.answers) == len(QUESTIONS)

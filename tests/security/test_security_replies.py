@@ -17,7 +17,7 @@ from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable
 from verdict_cli.llm.providers import native
-from verdict_cli.llm.providers.http_errors import error_detail
+from verdict_cli.llm.providers.http_errors import Source, error_detail
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.llm.providers.read_reply import read_body
@@ -142,7 +142,7 @@ def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name):
     content = PAID_FOR[name].replace(b"%b", json.dumps(USED).encode())
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),))
     with pytest.raises(Retryable) as caught:
-        read_body(content, request, 0.5)
+        read_body(content, request, Source("m", latency_s=0.5))
     assert caught.value.reply == Reply(
         "", "error", usage=Usage(1_000_000, 1_000_000), cost_usd=3.0, model="m", latency_s=0.5
     )
@@ -155,7 +155,7 @@ def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used():
     )
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),), stream=True)
     with pytest.raises(Retryable) as caught:
-        read_body(content, request, 0.5)
+        read_body(content, request, Source("m", latency_s=0.5))
     assert caught.value.reply is not None and caught.value.reply.cost_usd == 3.0
 
 
@@ -194,7 +194,7 @@ def test_however_deep_a_body_is_it_is_an_error_of_the_call(around, depth, stream
     for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
         for hidden in ((), (KEY,)):
             with contextlib.suppress(ProviderError, ReplyError):
-                read_body(around % deep, request, 0.1, "", hidden)
+                read_body(around % deep, request, Source("m"), hidden)
             error_detail(around % deep, hidden)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.llm.model_families import family
+from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.read_reply import read_body
@@ -233,7 +234,10 @@ def test_a_documented_usage_costs_what_the_hand_calculation_says(
     of = family(model)
     assert of is not None
     reply = read_body(
-        json.dumps(body(page, usage)).encode(), request_for(model), 0.0, protocol=protocol_of(of)
+        json.dumps(body(page, usage)).encode(),
+        request_for(model),
+        Source(model.name),
+        protocol=protocol_of(of),
     )
     assert reply.cost_usd == pytest.approx(dollars, rel=1e-9)
     assert not reply.usage.note or page == "Gemini chat"
@@ -266,5 +270,5 @@ def test_the_files_price_counts_then_the_base_models_then_that_of_the_model(
     rates,
 ):
     reply_body = {**body("OpenAI", counts(1000, 100, 1100)), "model": served}
-    reply = read_body(json.dumps(reply_body).encode(), request_for(Model(**settings)), 0.0)
+    reply = read_body(json.dumps(reply_body).encode(), request_for(Model(**settings)), Source("m"))
     assert reply.cost_usd == pytest.approx((1000 * rates[0] + 100 * rates[1]) * M)

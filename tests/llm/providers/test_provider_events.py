@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from verdict_cli.errors import Retryable
+from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.litellm import LitellmProvider
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.llm.providers.read_reply import read_body
@@ -83,21 +84,25 @@ def test_arguments_of_a_tool_are_joined_with_usage_and_log_probabilities():
 
 def test_a_stream_that_ends_early_is_no_reply():
     with pytest.raises(Retryable, match="ended before"):
-        read_body(events(delta(content="4 of")), request(), 0.1)
+        read_body(events(delta(content="4 of")), request(), Source("m"))
 
 
 def test_a_stream_that_ends_without_a_reason_is_a_reply():
     assert (
-        read_body(events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), 0.1).text
+        read_body(
+            events(delta(content="4"), delta(content=" of 5"), "[DONE]"), request(), Source("m")
+        ).text
         == "4 of 5"
     )
     with pytest.raises(Retryable, match="ended before"):
-        read_body(events(delta(role="assistant"), "[DONE]"), request(), 0.1)
+        read_body(events(delta(role="assistant"), "[DONE]"), request(), Source("m"))
 
 
 def test_an_error_among_the_events_is_reported():
     with pytest.raises(Retryable, match="overloaded"):
-        read_body(events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), 0.1)
+        read_body(
+            events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), Source("m")
+        )
 
 
 @pytest.mark.parametrize("kind", [NativeProvider, LitellmProvider])

@@ -72,8 +72,7 @@ def test_a_redirect_says_where_to():
     error = response_error(
         307,
         b"",
-        "m",
-        Source("http://old/v1", {"location": "https://new/v1/chat/completions?key=K"}, ("K",)),
+        Source("m", "http://old/v1", {"location": "https://new/v1/chat/completions?key=K"}, ("K",)),
     )
     assert "redirect (307): to https://new/v1/chat/completions" in str(error)
     assert "=K" not in str(error)
@@ -88,7 +87,7 @@ def test_a_redirect_says_where_to():
     ],
 )
 def test_a_wrong_key_stops_a_run_with_status_400_too(message, refused):
-    error = error_of(400, message, "", model="m", url="http://x")
+    error = error_of(400, message, "", Source("m", "http://x"))
     assert isinstance(error, Refused if refused else Rejected)
 
 
@@ -97,12 +96,13 @@ def test_a_wrong_key_stops_a_run_with_status_400_too(message, refused):
 )
 def test_every_status_is_one_of_our_errors(status, body, wait):
     detail, code = error_detail(body)
-    problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)
+    headers = {} if wait is None else {"retry-after": str(wait)}
+    problem = error_of(status, detail, code, Source("m", headers=headers))
     assert isinstance(problem, ProviderError)
     assert problem.status == status
 
 
 def test_a_body_that_a_server_does_not_take_is_rejected_whatever_its_status():
     detail = "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"
-    assert isinstance(error_of(500, detail, "", model="m", url="http://h/v1"), Rejected)
-    assert isinstance(error_of(500, "out of memory", "", model="m", url="http://h/v1"), Retryable)
+    assert isinstance(error_of(500, detail, "", Source("m")), Rejected)
+    assert isinstance(error_of(500, "out of memory", "", Source("m")), Retryable)

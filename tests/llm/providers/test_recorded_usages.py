@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.llm.model_families import family
+from verdict_cli.llm.providers.http_errors import Source
 from verdict_cli.llm.providers.price_book import cost_usd, price_source
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.read_reply import read_body
@@ -189,7 +190,9 @@ def test_the_cost_of_a_recorded_usage_equals_the_hand_calculation(
     model = Model(name=name, params=params)
     of = family(model)
     assert of is not None
-    reply = read_body(json.dumps(body).encode(), request_for(model), 0.0, protocol=protocol_of(of))
+    reply = read_body(
+        json.dumps(body).encode(), request_for(model), Source(model.name), protocol=protocol_of(of)
+    )
     assert reply.cost_usd == pytest.approx(expected, rel=1e-9)
 
 

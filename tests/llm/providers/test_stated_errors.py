@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.model_families import family
@@ -15,7 +16,7 @@ from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
 
-SOURCE = Source("http://host/v1/chat/completions", {"retry-after": "7"})
+SOURCE = Source("openai/m", "http://host/v1/chat/completions", {"retry-after": "7"})
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 
 
@@ -26,7 +27,7 @@ def raised(body: Any, model: str = "openai/m", *, stream: bool = False) -> Provi
     of = family(wanted_model)
     assert of is not None
     with pytest.raises(ProviderError) as caught:
-        read_body(content, request, 0.1, "", (), protocol_of(of), SOURCE)
+        read_body(content, request, replace(SOURCE, model=model), protocol=protocol_of(of))
     return caught.value
 
 
@@ -153,9 +154,9 @@ def failed(content: bytes, content_type: str = "", **more: Any) -> VerdictError:
     request = Request(
         Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),), **more
     )
-    source = Source("http://host/v1/chat/completions", {"content-type": content_type})
+    source = Source("m", "http://host/v1/chat/completions", {"content-type": content_type})
     with pytest.raises(VerdictError) as caught:
-        read_body(content, request, 0.1, source=source)
+        read_body(content, request, source)
     return caught.value
 
 
@@ -198,7 +199,7 @@ def test_a_server_that_streams_unasked_is_read():
     )
     for before in (b"", b": keep-alive\n\n", b"event: message\n", b"\r\n"):
         request = Request(Row(0, 0, {}), "judge", Model(name="openai/m"), (Message("user", "?"),))
-        assert read_body(before + content + b"data: [DONE]\n\n", request, 0.1).text == "4"
+        assert read_body(before + content + b"data: [DONE]\n\n", request, Source("m")).text == "4"
 
 
 @pytest.mark.parametrize("content", [None, "", " "])

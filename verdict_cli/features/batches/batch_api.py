@@ -265,9 +265,10 @@ class BatchApi:
             async with sending as response:
                 if not 200 <= response.status < 300:
                     secrets = model_secrets(self.model, os.environ)
-                    source = Source(url.partition("?")[0], ResponseHeaders(response), secrets)
+                    headers = ResponseHeaders(response)
+                    source = Source(self.model.name, url.partition("?")[0], headers, secrets)
                     content = bytes(await response.bytes())
-                    raise response_error(response.status, content, self.model.name, source)
+                    raise response_error(response.status, content, source)
                 yield response
         except (PyreqwestError, OSError) as error:
             host = parse_address(url).netloc

@@ -311,15 +311,15 @@ def read_result(request: Request, sent: SentRequest, api: BatchApi) -> Reply:
     """The reply to a request that has a result, read by what reads ordinary ones. Raises its error."""
     line = sent.result
     assert line is not None
-    source, body = Source(f"{api.provider}'s batch"), line.body
+    source = Source(request.model.name, f"{api.provider}'s batch", sent=sent.sent)
+    body = line.body
     if line.unpaid:
         raise Retryable(f"the batch did not answer this request: {line.unpaid}")
     if not 200 <= line.status < 300:
-        content = orjson.dumps(body, default=str)
-        raise response_error(line.status, content, request.model.name, source)
+        raise response_error(line.status, orjson.dumps(body, default=str), source)
     if isinstance(body, dict):
         body = {**api.protocol.to_chat(body), "service_tier": TIER}
-    reply = read_envelope(body, request, 0.0, sent.sent, source)
+    reply = read_envelope(body, request, source)
     if sent.top_logprobs and not reply.logprobs:
         raise missing_logprobs(request, reply)
     return reply

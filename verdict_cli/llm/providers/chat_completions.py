@@ -117,18 +117,19 @@ class ChatReply(Struct, frozen=True):
     refusal: Any
 
 
-def read_chat(envelope: Any, name: str, source: Source) -> ChatReply:
-    """What a decoded chat completion says. Raises Retryable for a body that is none, and what `stated_error` gives for an
-    error in it."""
-    error = stated_error(envelope, name, source)
+NO_TEXT = ChatReply("", "stop", None, "", None)
+"""Of a model that answers questions."""
+
+
+def read_chat(envelope: Any, source: Source) -> ChatReply:
+    """What a decoded chat completion says. Raises Retryable or ValueError for a body that is none, and what `stated_error` gives
+    for an error in it."""
+    error = stated_error(envelope, source)
     if error is not None:
         raise error
-    choice, message = _choice(envelope, name, source)
-    text = _text(message, name, source)
-    try:
-        logprobs = read_logprobs(choice.get("logprobs"))
-    except ValueError as fault:
-        raise broken_reply(name, str(fault), "", source) from None
+    choice, message = _choice(envelope, source)
+    text = _text(message)
+    logprobs = read_logprobs(choice.get("logprobs"))
     finish_reason = name_in(choice, "finish_reason") or "stop"
     finish_reason = _FINISH.get(finish_reason.lower(), finish_reason)
     refusal = message.get("refusal") or joined(objects(message.get("content")), "refusal")
@@ -160,26 +161,24 @@ def name_in(values: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
 
 
-def _choice(
-    envelope: Any, name: str, source: Source
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _choice(envelope: Any, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(envelope, dict):
-        raise broken_reply(name, "the body is not a JSON object", OTHER_API, source)
+        raise broken_reply("the body is not a JSON object", source, OTHER_API)
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
         text = json.dumps(envelope, default=str, separators=(",", ":"))
-        raise broken_reply(name, f"no choices in {first_words(text.encode())}", OTHER_API, source)
+        raise broken_reply(f"no choices in {first_words(text.encode())}", source, OTHER_API)
     # Several replies of one request may come in any order: the first is that of index 0.
     choice = next(
         (item for item in choices if isinstance(item, dict) and item.get("index") == 0), choices[0]
     )
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
-        raise broken_reply(name, "the choice has no message", OTHER_API, source)
+        raise broken_reply("the choice has no message", source, OTHER_API)
     return choice, message
 
 
-def _text(message: Mapping[str, Any], name: str, source: Source) -> str:
+def _text(message: Mapping[str, Any]) -> str:
     """The arguments of a call of our own tool, else the content, its parts joined, else the first call's arguments."""
     content = message.get("content")
     if (
@@ -203,7 +202,7 @@ def _text(message: Mapping[str, Any], name: str, source: Source) -> str:
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
     if content is not None and not isinstance(content, str):
-        raise broken_reply(name, f"the content is {type(content).__name__}, not text", "", source)
+        raise ValueError(f"the content is {type(content).__name__}, not text")
     if content and not content.isspace():
         return content
     return _arguments_text(called[0]) if called else content or ""
@@ -227,11 +226,8 @@ def check_reply(reply: Reply, name: str, refusal: Any) -> None:
         message = f"model {name}: the provider's content filter withheld the reply"
         raise Rejected(message, kind="content-filter", reply=reply)
     if reply.finish_reason == "error":
-        broken_off = Retryable(
-            f"model {name}: the provider broke its reply off with an error", kind="unavailable"
-        )
-        broken_off.reply = reply
-        raise broken_off
+        message = f"model {name}: the provider broke its reply off with an error"
+        raise Retryable(message, kind="unavailable", reply=reply)
     if reply.text and not reply.text.isspace():
         return
     if reply.finish_reason == "length":

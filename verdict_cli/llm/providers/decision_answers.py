@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verdict_cli.errors import Rejected, ReplyError
+from verdict_cli.errors import Rejected
 from verdict_cli.llm.providers.decision_protocols import question_name
 from verdict_cli.llm.providers.http_errors import Source, broken_reply, stated_error
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
@@ -30,25 +30,19 @@ _CONTRADICTION = 0.01
 def read_answers(envelope: Any, request: Request, source: Source) -> tuple[Answer, ...]:
     """An answer, or an error, for each of the request's questions.
 
-    Raises Retryable for a body that is not one of the protocol, Rejected where the server cut the state, and what `stated_error`
-    gives for an error in the body.
+    Raises Retryable or ValueError for a body that is not one of the protocol, Rejected where the server cut the state, and what
+    `stated_error` gives for an error in the body.
     """
-    name = request.model.name
     answers = envelope.get("answers") if isinstance(envelope, dict) else None
     if not isinstance(answers, list | dict):
-        raise stated_error(envelope, name, source) or broken_reply(
-            name, "it has no `answers`", "", source
-        )
-    _check_whole_state(envelope, name)
+        raise stated_error(envelope, source) or broken_reply("it has no `answers`", source)
+    _check_whole_state(envelope, source.model)
     names = [question_name(number) for number in range(len(request.questions))]
     is_list = isinstance(answers, list)
-    answers_by_name = (
-        answers if isinstance(answers, dict) else _by_name(answers, names, name, source)
-    )
+    by_name = _by_name(answers, names) if isinstance(answers, list) else answers
     pairs = zip(names, request.questions, strict=True)
     return tuple(
-        _answer(answers_by_name, key, question, request, source, is_list=is_list)
-        for key, question in pairs
+        _answer(by_name, name, question, source, is_list=is_list) for name, question in pairs
     )
 
 
@@ -74,80 +68,60 @@ def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
             raise Rejected(message, hint="shorten the prompt or the row", kind="context-too-long")
 
 
-def _by_name(
-    answers: list[Any], names: Sequence[str], model: str, source: Source
-) -> dict[str, Any]:
-    """The answers by the names of their questions. Raises Retryable where one has none that was sent: an answer might else be
+def _by_name(answers: list[Any], names: Sequence[str]) -> dict[str, Any]:
+    """The answers by the names of their questions. Raises ValueError where one has none that was sent: an answer might else be
     taken for that of another question."""
     stated_names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
-    wrong = next(
-        (name for name in stated_names if not isinstance(name, str) or name not in names), ""
-    )
-    if wrong != "" or len(set(stated_names)) < len(stated_names):
-        raise broken_reply(
-            model,
-            f"its answers name {stated_names!r:.100}, and {', '.join(names)!r:.100} were asked",
-            "",
-            source,
-        )
+    are_known = all(isinstance(name, str) and name in names for name in stated_names)
+    if not are_known or len(set(stated_names)) < len(stated_names):
+        asked = ", ".join(names)
+        raise ValueError(f"its answers name {stated_names!r:.100}, and {asked!r:.100} were asked")
     return dict(zip(map(str, stated_names), answers, strict=True))
 
 
 def _answer(
-    answers: Mapping[str, Any],
-    name: str,
-    question: Question,
-    request: Request,
-    source: Source,
-    *,
-    is_list: bool,
+    answers: Mapping[str, Any], name: str, question: Question, source: Source, *, is_list: bool
 ) -> Answer:
     """The answer to a question, or why there is none."""
+    answer = answers.get(name)
+    kind = answer.get("type") if isinstance(answer, dict) else None
+    if kind == "refusal" or (is_list and name not in answers):
+        message = f"model {source.model} declined to answer this question"
+        return Answer("", failure="refused", error=message)
     try:
-        answer = answers.get(name)
-        kind = answer.get("type") if isinstance(answer, dict) else None
-        if kind == "refusal" or (is_list and name not in answers):
-            message = f"model {request.model.name} declined to answer this question"
-            raise ReplyError(message, kind="refused")
         if not isinstance(answer, dict):
-            message = f"the reply of {source.address} has no answer to `{name}`"
-            raise ReplyError(message, kind="invalid")
-        expected = "noul" if question.kind == "predicate" and not is_list else question.kind
+            raise ValueError(f"the reply of {source.address} has no answer to `{name}`")
         accepted = ("noul", "predicate") if question.kind == "predicate" else (question.kind,)
         if kind not in accepted:
-            message = f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
-            raise ReplyError(message, kind="invalid")
+            expected = question.kind if is_list else accepted[0]
+            raise ValueError(
+                f"its answer to `{name}` is a {kind!r:.40} where a {expected} was asked"
+            )
         return checked_answer(answer, name, question)
-    except ReplyError as error:
-        return Answer("", failure=error.failure, error=error.message)
+    except ValueError as error:
+        return Answer("", failure="invalid", error=str(error))
 
 
 def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
-    """The answer with its distribution. Raises ReplyError for numbers that are none."""
+    """The answer with its distribution. Raises ValueError for numbers that are none."""
     stated = _stated(answer, question)
     labels = _keys(question)
     ps = []
-    for number, key in enumerate(labels):
+    for key, option in zip(labels, question.options, strict=True):
         if key not in stated:
-            option = question.options[number].token
-            raise ReplyError(
-                f"the answer to `{name}` has no probability of {option!r:.80}", kind="invalid"
-            )
+            raise ValueError(f"the answer to `{name}` has no probability of {option.token!r:.80}")
         ps.append(_probability(stated[key], name))
-    extra = [
-        key for key, p in stated.items() if key not in labels and _probability(p, name) > _OUTSIDE
-    ]
-    if extra:
-        raise ReplyError(
-            f"the answer to `{name}` has the option {extra[0]!r:.80}, which was not asked",
-            kind="invalid",
-        )
+    for key, p in stated.items():
+        if key not in labels and _probability(p, name) > _OUTSIDE:
+            raise ValueError(
+                f"the answer to `{name}` has the option {key!r:.80}, which was not asked"
+            )
     total = math.fsum(ps)
     if abs(total - 1) > _SUM_ERROR + _SUM_ERROR_OF_OPTION * len(ps):
-        raise ReplyError(f"the probabilities of `{name}` add up to {total:.2f}", kind="invalid")
-    return _of_distribution(
-        [p / total for p in ps] if abs(total - 1) > 1e-9 else ps, answer, question
-    )
+        raise ValueError(f"the probabilities of `{name}` add up to {total:.2f}")
+    if abs(total - 1) > 1e-9:
+        ps = [p / total for p in ps]
+    return _of_distribution(ps, answer, question)
 
 
 def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
@@ -164,9 +138,8 @@ def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
         key = item.get("value") if isinstance(item, Mapping) else None
         key = str(key) if question.kind == "score" and isinstance(key, int) else key
         if not isinstance(key, str) or key in stated:
-            raise ReplyError(
-                f"an option {key!r:.80} in its probabilities is unknown or a duplicate",
-                kind="invalid",
+            raise ValueError(
+                f"an option {key!r:.80} in its probabilities is unknown or a duplicate"
             )
         stated[key] = item.get("probability")
     return stated
@@ -183,9 +156,7 @@ def _keys(question: Question) -> list[Any]:
 def _probability(value: Any, name: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -_OUTSIDE <= value <= 1 + _OUTSIDE:
-        raise ReplyError(
-            f"{value!r:.40} in the answer to `{name}` is not a probability", kind="invalid"
-        )
+        raise ValueError(f"{value!r:.40} in the answer to `{name}` is not a probability")
     return min(1.0, max(0.0, float(value)))
 
 

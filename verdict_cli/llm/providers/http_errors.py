@@ -125,35 +125,27 @@ _RETRYABLE = {
 
 
 class Source(Struct, frozen=True):
-    """Where a body came from, for its errors: the address without its secrets, the headers, and texts to hide."""
+    """Where a body came from: the model that was called, the address without its secrets, the headers, texts to hide in errors,
+    how long the call took, and the parameters that were sent, as JSON."""
 
+    model: str
     address: str = "the server"
     headers: HeaderLookup = field(default_factory=dict[str, str])
     hidden: tuple[str, ...] = ()
+    latency_s: float = 0.0
+    sent: str = ""
 
 
-UNKNOWN_SOURCE = Source()
-
-
-def response_error(
-    status: int, content: bytes, model: str, source: Source = UNKNOWN_SOURCE
-) -> ProviderError:
+def response_error(status: int, content: bytes, source: Source) -> ProviderError:
     """The error of a response without success."""
     detail, code = error_detail(content, source.hidden)
-    if 300 <= status < 400 and (location := source.headers.get("location")):
+    location = source.headers.get("location")
+    if 300 <= status < 400 and location:
         detail = f"to {redact_text(location, source.hidden)}"
-    return error_of(
-        status,
-        detail,
-        code,
-        model=model,
-        url=source.address,
-        retry_after_s=retry_hint(source.headers, error_body(content)),
-        body=content[:_MAX_BODY].decode("utf-8", "replace"),
-    )
+    return error_of(status, detail, code, source, error_body(content))
 
 
-def stated_error(value: Any, model: str, source: Source = UNKNOWN_SOURCE) -> ProviderError | None:
+def stated_error(value: Any, source: Source) -> ProviderError | None:
     """The error that a decoded body with a status of success states; None where it states none."""
     error = error_in(value)
     if error is None:
@@ -161,21 +153,9 @@ def stated_error(value: Any, model: str, source: Source = UNKNOWN_SOURCE) -> Pro
     detail, code = (redact_text(text, source.hidden) for text in _message_and_code(error))
     status = _status_in(error) or status_of_words(f"{code} {detail}")
     if not status:
-        message = f"model {model}: {source.address} answered with an error: {clean(detail)}"
+        message = f"model {source.model}: {source.address} answered with an error: {clean(detail)}"
         return Retryable(message, kind="unavailable", status=200)
-    wait = retry_hint(
-        source.headers,
-        value if isinstance(value, Mapping) and value.get("error") else {"error": error},
-    )
-    return error_of(
-        status,
-        detail,
-        code,
-        model=model,
-        url=source.address,
-        retry_after_s=wait,
-        body=str(error)[:_MAX_BODY],
-    )
+    return error_of(status, detail, code, source, {"error": error})
 
 
 def error_in(value: Any) -> Any:
@@ -214,20 +194,21 @@ def _status_in(error: Any) -> int:
     return 0
 
 
-def error_of(
-    status: int,
-    detail: str,
-    code: str,
-    *,
-    model: str,
-    url: str,
-    retry_after_s: float | None = None,
-    body: str = "",
+def error_of(status: int, detail: str, code: str, source: Source, body: Any = "") -> ProviderError:
+    """The error for a response with this status, and what its headers say of limits. ``detail`` is the provider's own message,
+    ``code`` its error code, and ``body`` the whole, decoded, in which Google names the quota."""
+    words = f"{code} {detail} {str(body)[:_MAX_BODY]}"
+    retry_after_s = retry_hint(source.headers, body)
+    error = _error_of_status(status, detail, code, words, retry_after_s, source)
+    error.allowance = allowance_of(source.headers)
+    return error
+
+
+def _error_of_status(
+    status: int, detail: str, code: str, words: str, retry_after_s: float | None, source: Source
 ) -> ProviderError:
-    """The error for a response with this status. ``detail`` is the provider's own message, ``code`` its error code, and
-    ``body`` the whole text, in which Google names the quota."""
+    model = source.model
     reason = f" ({status}): {clean(detail)}" if detail else f" ({status})"
-    words = f"{code} {detail} {body}"
     if status == 402 or (status in {400, 403, 429} and is_exhausted(words, status, retry_after_s)):
         hint = "this key has no credit or daily quota left: add some, or use another key"
         return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
@@ -235,14 +216,14 @@ def error_of(
     has_bad_key = status == 400 and _BAD_KEY.search(detail)  # Gemini's status for one
     if has_bad_key or (status in {401, 403} and not is_about_content):
         return Refused(
-            f"{url} refused the request for model {model}{reason}",
+            f"{source.address} refused the request for model {model}{reason}",
             hint="check the key in the environment (without quotes around it), and that it may use this model",
             status=status,
         )
     wrong_address = _wrong_address(status, model)
     if wrong_address is not None:
         message, hint = wrong_address
-        return Refused(f"{url} {message}{reason}", hint=hint, status=status)
+        return Refused(f"{source.address} {message}{reason}", hint=hint, status=status)
     if status in _RETRYABLE or (status >= 500 and not _INVALID.search(detail)):
         kind = _RETRYABLE.get(status, "unavailable")
         if status == 503 and retry_after_s is not None:
@@ -322,25 +303,23 @@ _TAGS = regex(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE 
 OTHER_API = "check api_base: another page or API than chat completions answers there (theirs mostly ends in /v1)"
 
 
-def broken_reply(name: str, fault: str, hint: str, source: Source) -> Retryable:
+def broken_reply(fault: str, source: Source, hint: str = "") -> Retryable:
     """The error of a body with a status of success that is no reply."""
-    message = f"model {name}: the reply of {source.address} cannot be used: {fault}"
+    message = f"model {source.model}: the reply of {source.address} cannot be used: {fault}"
     return Retryable(message, hint=hint, kind="unavailable", status=200)
 
 
-def body_fault(
-    content: bytes, streamed: bool, fault: Exception, hidden: tuple[str, ...], source: Source
-) -> tuple[str, str]:
-    """Why a body is not a reply, with its first words, and what to do."""
+def broken_body(content: bytes, streamed: bool, fault: Exception, source: Source) -> Retryable:
+    """The error of a body that cannot be decoded, with its first words."""
     if not content.strip():
-        return "the body is empty", OTHER_API
-    words = redact_text(first_words(content), hidden)
+        return broken_reply("the body is empty", source, OTHER_API)
     if streamed:
-        return f"the stream is not a reply: {fault}", ""
+        return broken_reply(f"the stream is not a reply: {fault}", source)
+    words = redact_text(first_words(content), source.hidden)
+    if content.lstrip().startswith((b"{", b"[")):
+        return broken_reply(f"the body is not JSON: {fault}: {words}", source)
     kind = (source.headers.get("content-type") or "").partition(";")[0].strip() or "text"
-    if content.lstrip()[:1] in (b"{", b"["):
-        return f"the body is not JSON: {fault}: {words}", ""
-    return f"it is {kind}, not JSON: {words}", OTHER_API
+    return broken_reply(f"it is {kind}, not JSON: {words}", source, OTHER_API)
 
 
 def error_body(body: bytes) -> Any:

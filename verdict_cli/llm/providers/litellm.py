@@ -19,14 +19,14 @@ from verdict_cli.llm.model_families import provider_of
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments
 from verdict_cli.llm.providers.endpoint import check_litellm_host
-from verdict_cli.llm.providers.http_errors import Source, allowance_of, clean
+from verdict_cli.llm.providers.http_errors import Source, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
-from verdict_cli.llm.providers.wire_protocol import parameters
-from verdict_cli.messages import Allowance, Reply, Request, Usage
+from verdict_cli.llm.providers.wire_protocol import object_at, parameters
+from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
 
 _INSTALL = "pip install litellm, or call the model's server by openai/NAME with api_base"
@@ -104,15 +104,15 @@ class LitellmProvider:
             raise Retryable(message, kind="timeout") from None
         except self._exceptions as error:
             raise translate(model.name, error, self._hidden(model)) from None
-        latency_s = perf_counter() - start
+        source = Source(
+            model.name,
+            f"the provider of {model.name}",
+            _headers(response),
+            latency_s=perf_counter() - start,
+            sent=parameters(settings),
+        )
         try:
-            reply = read_envelope(
-                redact(_envelope(response), self._hidden(model)),
-                request,
-                latency_s,
-                parameters(settings),
-                Source(f"the provider of {model.name}"),
-            )
+            reply = read_envelope(redact(_envelope(response), self._hidden(model)), request, source)
         except (ReplyError, Rejected, Retryable) as error:
             if error.reply is not None:
                 error.reply = self._priced(error.reply, model, response)
@@ -158,11 +158,11 @@ class LitellmProvider:
         return self._secrets[key]
 
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
-        """The reply with the provider's limits, and with litellm's cost where the pipeline has no price."""
+        """The reply with litellm's cost where the pipeline has no price."""
         cost_usd = reply.cost_usd if model.cost or model.base_model else self._price(response)
         if cost_usd == 0 and reply.cost_usd is None and reply.usage != Usage():
             cost_usd = None  # litellm gives 0 for some models whose price it does not know
-        return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
+        return replace(reply, cost_usd=cost_usd)
 
     def _price(self, response: Any) -> float | None:
         """The cost by litellm, which it mostly computes with the response; None for a model whose price it does not know."""
@@ -184,14 +184,11 @@ def _has_google_auth() -> bool:
         return False
 
 
-def _allowance(response: Any) -> Allowance | None:
+def _headers(response: Any) -> dict[str, str]:
+    """The headers of the provider's response."""
     hidden = getattr(response, "_hidden_params", None) or {}
-    headers = hidden.get("additional_headers") if isinstance(hidden, dict) else None
-    return (
-        allowance_of({str(name): str(value) for name, value in headers.items()})
-        if headers
-        else None
-    )
+    headers = object_at(hidden, "additional_headers")
+    return {str(name): str(value) for name, value in headers.items()}
 
 
 def _import() -> tuple[Any, tuple[type[BaseException], ...]]:

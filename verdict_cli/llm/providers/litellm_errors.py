@@ -16,14 +16,13 @@ from verdict_cli.errors import (
     failure_class,
 )
 from verdict_cli.llm.providers.http_errors import (
-    allowance_of,
+    Source,
     clean,
     error_body,
     error_detail,
     error_of,
 )
 from verdict_cli.llm.providers.price_book import model_names
-from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import redact_text
 from verdict_cli.regex import regex
 
@@ -45,17 +44,10 @@ def _by_status(name: str, exception: Any) -> Ours:
         or getattr(response, "headers", None)
         or {}
     )
-    address = f"the provider of {name}"
-    text = error_text(exception)
     content = getattr(response, "content", None)
     words = content if isinstance(content, bytes) and content else _provider_words(exception)
-    body = error_body(words)
-    hint = retry_hint(headers, body)
-    error = error_of(
-        status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384]
-    )
-    error.allowance = allowance_of(headers)
-    return error
+    source = Source(name, f"the provider of {name}", headers)
+    return error_of(status, error_text(exception), code, source, error_body(words))
 
 
 def unknown_model(name: str) -> Refused:

@@ -12,21 +12,20 @@ from time import perf_counter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 from pyreqwest.client import Client
 from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, PyreqwestError
 from pyreqwest.http import HeaderMap, Url
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.decision_answers import other_form
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
-from verdict_cli.llm.providers.http_errors import Source, allowance_of, response_error
+from verdict_cli.llm.providers.http_errors import Source, response_error
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.read_reply import read_body
@@ -37,7 +36,6 @@ from verdict_cli.llm.providers.secrets import (
     redact_text,
 )
 from verdict_cli.llm.providers.sse import TextStream
-from verdict_cli.llm.providers.usage import header_cost
 from verdict_cli.llm.providers.wire_protocol import RequestBodies, WireProtocol
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -132,31 +130,20 @@ class NativeProvider:
             failure = Retryable(message, kind="unavailable")
             failure.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise failure from None
-        headers = ResponseHeaders(response)
-        allowance = allowance_of(headers)
-        source = Source(route.address, headers, route.error_secrets)
+        source = Source(
+            model.name,
+            route.address,
+            ResponseHeaders(response),
+            route.error_secrets,
+            latency_s,
+            parameters,
+        )
         if not 200 <= response.status < 300:
-            refusal = _refusal(response.status, content, request, route, source)
-            refusal.allowance = allowance
-            raise refusal
+            raise _refusal(response.status, content, request, route, source)
         hidden = route.secrets
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
-        # A stream's header is sent before its cost is known.
-        stated = None if request.stream or model.cost is not None else header_cost(headers)
-        try:
-            reply = read_body(
-                content, request, latency_s, parameters, hidden, route.protocol, source
-            )
-        except (ProviderError, ReplyError) as error:
-            if isinstance(error, ProviderError):
-                error.allowance = allowance
-            if stated is not None and error.reply is not None:
-                error.reply = replace(error.reply, cost_usd=stated)
-            raise
-        if stated is not None:
-            return replace(reply, allowance=allowance, cost_usd=stated)
-        return reply if allowance is None else replace(reply, allowance=allowance)
+        return read_body(content, request, source, hidden, route.protocol)
 
     async def close(self) -> None:
         self._routes = IdentityCache()
@@ -246,7 +233,7 @@ def _refusal(
     status: int, content: bytes, request: Request, route: _Route, source: Source
 ) -> ProviderError:
     """The error of a response that is no reply."""
-    refusal = response_error(status, content, request.model.name, source)
+    refusal = response_error(status, content, source)
     form = other_form(content, route.protocol) if request.questions else ""
     if form:
         refusal.hint = (

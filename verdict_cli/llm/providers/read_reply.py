@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from verdict_cli.errors import ProviderError
-from verdict_cli.llm.providers.chat_completions import CHAT, check_reply, name_in, read_chat
-from verdict_cli.llm.providers.decision_answers import read_answers
-from verdict_cli.llm.providers.http_errors import (
-    UNKNOWN_SOURCE,
-    Source,
-    body_fault,
-    broken_reply,
+from verdict_cli.llm.providers.chat_completions import (
+    CHAT,
+    NO_TEXT,
+    check_reply,
+    name_in,
+    read_chat,
 )
+from verdict_cli.llm.providers.decision_answers import read_answers
+from verdict_cli.llm.providers.http_errors import Source, allowance_of, broken_body, broken_reply
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import events, has_events
-from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.usage import call_cost, read_usage, usage_in_text
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Reply, Request, Usage
@@ -24,11 +25,9 @@ from verdict_cli.messages import Reply, Request, Usage
 def read_body(
     content: bytes,
     request: Request,
-    latency_s: float,
-    sent: str = "",
+    source: Source,
     hidden: tuple[str, ...] = (),
     protocol: WireProtocol = CHAT,
-    source: Source = UNKNOWN_SOURCE,
 ) -> Reply:
     """The reply in a body, without the ``hidden`` texts that the server may have repeated.
 
@@ -41,55 +40,65 @@ def read_body(
         whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
         envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except ValueError as fault:
-        problem, hint = body_fault(content, streamed, fault, hidden, source)
-        error = broken_reply(request.model.name, problem, hint, source)
-        error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
-        raise error from None
-    return read_envelope(envelope, request, latency_s, sent, source)
+        error = broken_body(content, streamed, fault, source)
+        raise _paid(error, usage_in_text(content), request, source) from None
+    return read_envelope(envelope, request, source)
 
 
-def read_envelope(
-    envelope: Any,
-    request: Request,
-    latency_s: float,
-    sent: str = "",
-    source: Source = UNKNOWN_SOURCE,
-) -> Reply:
+def read_envelope(envelope: Any, request: Request, source: Source) -> Reply:
     """The reply in a decoded body; raises as `read_body` does."""
     error: ProviderError
     try:
-        return _reply(envelope, request, latency_s, sent, source)
+        return _reply(envelope, request, source)
     except RecursionError:
-        error = broken_reply(request.model.name, "it is nested too deeply", "", source)
-    except ProviderError as fault:
-        error = fault
-    if error.reply is None and isinstance(envelope, dict):
-        error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
-    raise error from None
+        error = broken_reply("it is nested too deeply", source)
+    except ValueError as fault:
+        error = broken_reply(str(fault), source)
+    except ProviderError as stated:
+        error = stated
+    usage = envelope.get("usage") if isinstance(envelope, dict) else None
+    raise _paid(error, usage, request, source) from None
 
 
-def _reply(envelope: Any, request: Request, latency_s: float, sent: str, source: Source) -> Reply:
-    name = request.model.name
+def _paid(error: ProviderError, stated: Any, request: Request, source: Source) -> ProviderError:
+    """The error with the cost of its reply, if the server states its usage, and with the limits that the headers state."""
+    usage = read_usage(stated)
+    if error.reply is None and usage is not None:
+        error.reply = Reply(
+            "",
+            "error",
+            usage=usage,
+            cost_usd=call_cost(request, source.headers, stated, usage),
+            model=source.model,
+            latency_s=source.latency_s,
+            sent=source.sent,
+        )
+    error.allowance = allowance_of(source.headers)
+    return error
+
+
+def _reply(envelope: Any, request: Request, source: Source) -> Reply:
     answers = read_answers(envelope, request, source) if request.questions else ()
-    chat = None if request.questions else read_chat(envelope, name, source)
+    chat = NO_TEXT if request.questions else read_chat(envelope, source)
     stated = envelope.get("usage")
     usage = read_usage(stated)
     served = name_in(envelope, "model")
-    tier = name_in(envelope, "service_tier") if chat else ""
+    tier = "" if request.questions else name_in(envelope, "service_tier")
     reply = Reply(
-        "" if chat is None else chat.text,
-        finish_reason="stop" if chat is None else chat.finish_reason,
-        logprobs=None if chat is None else chat.logprobs,
+        chat.text,
+        finish_reason=chat.finish_reason,
+        logprobs=chat.logprobs,
         usage=usage or Usage(),
-        cost_usd=charged_cost(request.model, stated, usage, tier, served),
-        model=served or name,
-        latency_s=latency_s,
-        sent=sent,
+        cost_usd=call_cost(request, source.headers, stated, usage, tier, served),
+        model=served or source.model,
+        latency_s=source.latency_s,
+        sent=source.sent,
+        allowance=allowance_of(source.headers),
         system_fingerprint=name_in(envelope, "system_fingerprint"),
-        reasoning="" if chat is None else chat.reasoning,
+        reasoning=chat.reasoning,
         service_tier=tier,
         answers=answers,
     )
-    if chat is not None:
-        check_reply(reply, name, chat.refusal)
+    if not request.questions:
+        check_reply(reply, source.model, chat.refusal)
     return reply

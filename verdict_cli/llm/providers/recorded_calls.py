@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from verdict_cli.errors import DataError, Problem, ReplyError
+from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.decision_answers import checked_answer
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
@@ -357,10 +357,7 @@ def _decision(
         raise ValueError(
             '"reply" is the answer of a decision model, and this unit asks a chat model'
         )
-    try:
-        read = checked_answer(answer, "reply", questions[0])
-    except ReplyError as error:
-        raise ValueError(error.message) from None
+    read = checked_answer(answer, "reply", questions[0])
     return read.token, (read.alternatives,)
 
 

@@ -1,4 +1,4 @@
-"""The tokens that a server charged, and the cost of replies that cannot be read."""
+"""The tokens that a server charged, and what they cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
-from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -22,16 +22,21 @@ MOST_TOKENS = 10**12
 """The most tokens of one call that are believed; a provider that reports more is wrong."""
 
 
-def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) -> Reply | None:
-    """An empty reply with the cost of one that cannot be read; None if the server did not state its usage."""
-    usage = read_usage(raw_usage)
-    if usage is None:
-        return None
-    name = request.model.name
-    cost = charged_cost(request.model, raw_usage, usage)
-    return Reply(
-        "", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent
-    )
+def call_cost(
+    request: Request,
+    headers: HeaderLookup,
+    raw_usage: Any,
+    usage: Usage | None,
+    tier: str = "",
+    served: str = "",
+) -> float | None:
+    """Dollars for one call: as a header states them, unless the pipeline has a price of its own, else as `charged_cost` says."""
+    # A stream's header is sent before its cost is known.
+    has_header = request.model.cost is None and not request.stream
+    in_header = _header_cost(headers) if has_header else None
+    if in_header is not None:
+        return in_header
+    return charged_cost(request.model, raw_usage, usage, tier, served)
 
 
 def charged_cost(
@@ -52,7 +57,7 @@ def charged_cost(
     return stated if is_believed else listed
 
 
-def header_cost(headers: HeaderLookup) -> float | None:
+def _header_cost(headers: HeaderLookup) -> float | None:
     """The dollars for a call that a gateway states in a header; None where it states none."""
     for name in _COST_HEADERS:
         text = headers.get(name)
