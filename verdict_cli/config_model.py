@@ -87,10 +87,16 @@ class Issue(NamedTuple):
     """What makes no sense in a part of a file. It becomes a `Problem` where the part's place is known."""
 
     key: str
-    """The key at fault, as a path within the part; "" for the part itself."""
+    """The key at fault, as a path within the part such as `metrics.0`; "" for the part itself."""
     message: str
     hint: str
     """What to write instead."""
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """The keys and indices that lead to the key within the part."""
+        parts = self.key.split(".") if self.key else ()
+        return tuple(int(part) if part.isdigit() else part for part in parts)
 
 
 class KeyRule(NamedTuple):

@@ -319,7 +319,7 @@ def test_gold_alone_measures_nothing(keys, expected):
 
 def test_a_gate_on_a_corrected_value_needs_gold():
     evaluations = {"e": Evaluation(value="output.x")}
-    (problem,) = gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
+    (problem,) = gate_problems(Gate(metric="e.ppi", min=0.5), evaluations)
     assert "has no `gold`" in problem[1]
 
 

@@ -223,7 +223,7 @@ def test_entries_can_be_grouped_and_compared(tmp_path, results):
 
 def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results):
     panel = Evaluation(items="check", panel=("output.a", "output.b"))
-    assert [path for path, _, _ in evaluation_problems("e", panel)] == ["e.items"]
+    assert [path for path, _, _ in evaluation_problems("e", panel)] == ["items"]
     assert scored_rows({"e": ACCURACY}, results) == ()
 
 

@@ -195,26 +195,16 @@ class Published(ConfigModel):
 
 def evaluation_problems(name: str, evaluation: Evaluation) -> list[Issue]:
     """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
-    return [
-        Issue(f"{name}.{path}" if path else name, message, hint)
-        for path, message, hint in (
-            *_named(name),
-            *_figures(evaluation),
-            *_metrics(evaluation),
-            *_groups(evaluation),
-        )
-    ]
-
-
-def _named(name: str) -> list[Issue]:
-    if name != "run":
-        return []
-    return [Issue("", "`run` is the name of the run's own facts in `gates`", "choose another name")]
+    issues = [*_figures(evaluation), *_metrics(evaluation), *_groups(evaluation)]
+    if name == "run":
+        message = "`run` is the name of the run's own facts in `gates`"
+        issues.insert(0, Issue("", message, "choose another name"))
+    return issues
 
 
 def _figures(evaluation: Evaluation) -> list[Issue]:
     if (evaluator := evaluator_of(evaluation)) is not None:
-        return _of_own_kind(evaluation, *evaluator)
+        return _of_own_kind(evaluation, evaluator)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
     issues = [Issue(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
@@ -222,20 +212,14 @@ def _figures(evaluation: Evaluation) -> list[Issue]:
             hint = "leave it out: absent votes are left out"
             issues.append(Issue("missing", "`missing: wrong` has no meaning for a panel", hint))
         return issues
-    gold = next((issue for issue in issues if issue[0] == "gold"), None)
-    if gold is not None:
-        return [gold]
+    of_gold = [issue for issue in issues if issue.key == "gold"]
+    if of_gold:
+        return of_gold[:1]
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
         return []
     if evaluation.target is None and evaluation.value is None and not _choices_only(evaluation):
-        key = (
-            "prediction"
-            if evaluation.prediction
-            else "probability"
-            if evaluation.probability
-            else ""
-        )
-        message = f"`{key}` needs a `target`" if key else MEASURABLE.message
+        keys = [key for key in ("prediction", "probability") if getattr(evaluation, key)]
+        message = f"`{keys[0]}` needs a `target`" if keys else MEASURABLE.message
         return [Issue("", message, MEASURABLE.hint), *issues]
     return issues
 
@@ -284,16 +268,16 @@ class Evaluator(Protocol):
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 
-def evaluator_of(evaluation: Evaluation) -> tuple[str, Evaluator] | None:
-    """What measures an evaluation of a feature's own kind, with its key; None for the metrics of rows."""
+def evaluator_of(evaluation: Evaluation) -> Evaluator | None:
+    """What measures an evaluation of a feature's own kind; None for the metrics of rows."""
     kind: type[Evaluator] | None = feature_part("rank", "evaluator.ArenaEvaluator")
     if kind is None:
         return None
     evaluator = kind()
-    return ("arena", evaluator) if evaluator.takes(evaluation) else None
+    return evaluator if evaluator.takes(evaluation) else None
 
 
-def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list[Issue]:
+def _of_own_kind(evaluation: Evaluation, evaluator: Evaluator) -> list[Issue]:
     issues: list[Issue] = [
         Issue(
             key,
@@ -309,7 +293,7 @@ def _of_own_kind(evaluation: Evaluation, key: str, evaluator: Evaluator) -> list
             *head, last = (f"`{metric}`" for metric in evaluator.metrics)
             hint = f"name {', '.join(head)} or {last}"
             issues.append(
-                Issue(f"metrics[{index}]", f"a {evaluator.noun} does not measure `{name}`", hint)
+                Issue(f"metrics.{index}", f"a {evaluator.noun} does not measure `{name}`", hint)
             )
     return issues
 
@@ -323,13 +307,13 @@ def _metrics(evaluation: Evaluation) -> list[Issue]:
             words = " and ".join(f"`{key}`" for key in lacking)
             issues.append(
                 Issue(
-                    f"metrics[{index}]",
+                    f"metrics.{index}",
                     f"`{metric}` needs {words}",
                     f"give {words}, or leave `{metric}` out",
                 )
             )
         if metric in (evaluation.metrics or ())[:index]:
-            issues.append(Issue(f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
+            issues.append(Issue(f"metrics.{index}", f"`{metric}` is a duplicate", "leave one out"))
     return issues
 
 

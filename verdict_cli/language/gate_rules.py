@@ -22,7 +22,6 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.document.source_positions import KeyPath
 from verdict_cli.language.evaluations import Evaluation, evaluator_of, missing_keys
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
@@ -125,12 +124,9 @@ _RULES = (
 
 
 def gate_problems(
-    index: int,
-    gate: Gate,
-    evaluations: Mapping[str, Evaluation],
-    scales: Mapping[str, Ends] | None = None,
+    gate: Gate, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
 ) -> list[Issue]:
-    """What is wrong with a gate although each of its keys is well formed; paths are like `[2].metric`.
+    """What is wrong with a gate although each of its keys is well formed.
 
     `scales` has the ends of the scale that an evaluation's value or prediction is on, where it is on one.
     """
@@ -148,10 +144,7 @@ def gate_problems(
     if metric == "confusion":
         message = "`confusion` is a table and has no limit"
         issues.append(Issue("metric", message, "name another metric"))
-    return [
-        Issue(f"[{index}].{path}" if path else f"[{index}]", message, hint)
-        for path, message, hint in dict.fromkeys(issues)
-    ]
+    return list(dict.fromkeys(issues))
 
 
 def metric_range(gate: Gate, scale: Ends | None) -> Ends:
@@ -266,8 +259,8 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue
     if evaluation is None:
         return [Issue("metric", f"`evaluate` has no `{name}`", _near(name, [*evaluations, "run"]))]
     if (evaluator := evaluator_of(evaluation)) is not None:
-        noun, hint = evaluator[1].noun, f"{evaluator[1].gate_hint}"  # a text for `make errors`
-        message = f"`{name}` is a {noun}: it has no metric of its own for a gate"
+        hint = f"{evaluator.gate_hint}"  # a text for `make errors`
+        message = f"`{name}` is a {evaluator.noun}: it has no metric of its own for a gate"
         return [Issue("metric", message, hint)]
     if metric in ROW_METRICS:
         return _of_all_rows(gate, "share of all rows")
@@ -340,10 +333,9 @@ def read_gates(
         raise SpecError([*explain_error(error, GatesFile, document).values()]) from None
     problems = []
     for index, gate in enumerate(gates):
-        for where, message, hint in gate_problems(index, gate, evaluations, scales):
-            key = where.removeprefix(f"[{index}]").lstrip(".")
-            location: KeyPath = ("gates", index, key) if key else ("gates", index)
-            problems.append(document.problem("bad-gate", message, hint, location))
+        for issue in gate_problems(gate, evaluations, scales):
+            path = ("gates", index, *issue.path)
+            problems.append(document.problem("bad-gate", issue.message, issue.hint, path))
     if problems:
         raise SpecError(problems)
     return gates

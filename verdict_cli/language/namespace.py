@@ -189,10 +189,9 @@ class Namespace(Struct, eq=False, dict=True):
         issue = scale.validation_error()
         if issue is None:
             return True
-        key, message, hint = issue
         declared = any(scale is other for other in self.spec.file.scales.values())
         if not declared or path[0] == "scales":
-            self.problem("bad-scale", message, hint, (*path, key) if key else path)
+            self.problem("bad-scale", issue.message, issue.hint, (*path, *issue.path))
         return False
 
     def sound(self, kind: FieldType, path: KeyPath) -> FieldType:
@@ -504,8 +503,7 @@ def _unused_problems(spec: Spec, part: Any, path: KeyPath) -> Iterator[Problem]:
     if isinstance(part, ConfigModel):
         code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
         if code is not None and (issue := part.broken_rule()):
-            own_key, message, hint = issue
-            yield spec.problem(code, message, hint, (*path, own_key) if own_key else path)
+            yield spec.problem(code, issue.message, issue.hint, (*path, *issue.path))
         if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
             yield missing
         items: Iterable[tuple[str | int, Any]] = (

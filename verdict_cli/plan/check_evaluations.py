@@ -3,7 +3,6 @@ that a prediction can have, and labels that a prompt shows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -92,8 +91,8 @@ def check_evaluations(
             place.problem("bad-evaluation", error.message, error.hint, "items")
             continue
         scopes[name] = scope
-        for where, message, hint in evaluation_problems(name, evaluation):
-            place.problem("bad-evaluation", message, hint, *_keys(where, name))
+        for issue in evaluation_problems(name, evaluation):
+            place.issue("bad-evaluation", issue)
         _check_nominal(evaluation, place, scope)
         for keys, text in [*_texts(evaluation), *_panel(evaluation, nodes, place)]:
             _check(text, place.below(*keys), scope, scope.roots, use_column)
@@ -104,8 +103,8 @@ def check_evaluations(
     scales = scale_ends(nodes, outputs, file.evaluate)
     for index, gate in enumerate(file.gates):
         place = Place(names, ("gates", index))
-        for where, message, hint in gate_problems(index, gate, file.evaluate, scales):
-            place.problem("bad-gate", message, hint, *_keys(where, f"[{index}]"))
+        for issue in gate_problems(gate, file.evaluate, scales):
+            place.issue("bad-gate", issue)
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
             _check(text, place.below("where", text), scope, scope.roots, use_column)
@@ -121,7 +120,7 @@ def _texts(evaluation: Evaluation) -> Iterator[tuple[ExpressionPath, str | None]
             yield (key, index), text
     evaluator = evaluator_of(evaluation)
     if evaluator is not None:
-        yield from evaluator[1].expressions(evaluation)
+        yield from evaluator.expressions(evaluation)
 
 
 def _panel(
@@ -151,12 +150,6 @@ def _check(
     for path in expression.paths if expression is not None else ():
         if path[0] == "source" and len(path) > 1 and isinstance(path[1], str):
             use_column(path[1], place)
-
-
-def _keys(where: str, section: str) -> list[str | int]:
-    """The keys within a section of what a check names with it: `safety.metrics[0]`, `[2].max`."""
-    parts = re.findall(r"[^.\[\]]+", where.removeprefix(section))
-    return [int(part) if part.isdigit() else part for part in parts]
 
 
 def scale_ends(

@@ -39,8 +39,7 @@ class Place(Struct, frozen=True):
 
     def issue(self, code: str, issue: Issue, *keys: str | int) -> None:
         """Report what makes no sense in the part at a key."""
-        inside = [part for part in issue.key.split(".") if part]
-        self.problem(code, issue.message, issue.hint, *keys, *inside)
+        self.problem(code, issue.message, issue.hint, *keys, *issue.path)
 
     def warn(self, message: str, hint: str, *keys: str | int, code: str = "suspicious") -> None:
         """Warn the author of what is at a key."""

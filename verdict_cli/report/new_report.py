@@ -139,8 +139,8 @@ def _studies(run: RunResult) -> dict[str, EvaluationStudy]:
     """The evaluations of each kind that a feature measures."""
     studies: dict[str, EvaluationStudy] = {}
     for name, evaluation in run.plan.studies.items():
-        if (own := evaluator_of(evaluation)) is not None:
-            studies |= own[1].measure({name: evaluation}, run.directory.results, run.facts.seed)
+        if (evaluator := evaluator_of(evaluation)) is not None:
+            studies |= evaluator.measure({name: evaluation}, run.directory.results, run.facts.seed)
     return studies
 
 

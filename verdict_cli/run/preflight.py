@@ -413,9 +413,9 @@ class _Checks:
         self._not_conversations: dict[Any, int] = {}
         self._evaluations: list[tuple[EvaluationCheck, Problem]] = []
         for name, evaluation in plan.studies.items():
-            if (found := evaluator_of(evaluation)) is not None:
+            if (evaluator := evaluator_of(evaluation)) is not None:
                 self._evaluations.append(
-                    (found[1].row_check(name, evaluation), plan.evaluation_locations[name])
+                    (evaluator.row_check(name, evaluation), plan.evaluation_locations[name])
                 )
         for name, evaluation in plan.evaluations.items():
             self._evaluations.append(

@@ -208,7 +208,7 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path):
     run(tmp_path / "main", 0.7, 0.0)
     worse, same = run(tmp_path / "b", 0.5, 0.4), run(tmp_path / "c", 0.7, 0.05)
     gate = Gate(metric="e.ppi", baseline="main", max_drop=0.1)
-    assert not gate_problems(0, gate, {"e": GOLD})
+    assert not gate_problems(gate, {"e": GOLD})
     facts = finished_run(
         rows=1,
         done=1,
@@ -224,4 +224,4 @@ def test_a_gate_holds_the_corrected_metric_to_its_baseline(tmp_path):
     )
     assert decided(same).held.startswith("lower end -0.")
     other = Gate(metric="e.labelled", baseline="main", max_drop=0.1)
-    assert "name `e.ppi`" in gate_problems(0, other, {"e": GOLD})[0][2]
+    assert "name `e.ppi`" in gate_problems(other, {"e": GOLD})[0][2]

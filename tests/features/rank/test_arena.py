@@ -403,7 +403,7 @@ def test_keys_that_do_not_fit_are_reported(keys, message):
 
 def test_a_gate_on_a_leaderboard_is_reported():
     gate = Gate(metric="board.mean_score", min=5.0)
-    (problem,) = gate_problems(0, gate, {"board": Evaluation(**SCORES)})
+    (problem,) = gate_problems(gate, {"board": Evaluation(**SCORES)})
     assert "`board` is a leaderboard" in problem[1]
 
 

@@ -98,7 +98,7 @@ def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[Issue]:
             message = f"a battle has two answers, and `{control}` is one value"
             issues.append(
                 Issue(
-                    f"control[{index}]",
+                    f"control.{index}",
                     message,
                     "give a pair: `[source.length_a, source.length_b]`",
                 )
@@ -107,7 +107,7 @@ def arena_problems(keys: ArenaKeys, metrics: Sequence[str]) -> list[Issue]:
             hint = "give one expression, such as `source.length`"
             issues.append(
                 Issue(
-                    f"control[{index}]", "a scored answer has one value of a control, not two", hint
+                    f"control.{index}", "a scored answer has one value of a control, not two", hint
                 )
             )
     if battles and "mean_score" in metrics:
