@@ -143,3 +143,6 @@ ModelKey = TypeAliasType(
     ],
 )
 """How a pipeline spells a model: a name, a mapping, or a list that is tried in order until one succeeds."""
+
+Models = tuple[Model, ...]
+"""Models in the order in which they are tried."""

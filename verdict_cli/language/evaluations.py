@@ -23,6 +23,7 @@ from verdict_cli.config_model import (
 )
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import KeyPath
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.metric_registry import (
     CHOICE_INPUTS,
     REQUIRED_KEYS,
@@ -235,7 +236,7 @@ def _choices_only(evaluation: Evaluation) -> bool:
 class EvaluationCheck(Protocol):
     """What an evaluation needs of the dataset's columns, checked row by row before the first call."""
 
-    def add(self, index: int, source: Mapping[str, Any]) -> None:
+    def add(self, index: int, source: RowValues) -> None:
         """Check a row."""
 
     def problem(self) -> Problem | None:

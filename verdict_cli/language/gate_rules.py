@@ -22,7 +22,7 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.evaluations import Evaluation, evaluator_of, missing_keys
+from verdict_cli.language.evaluations import Evaluation, Evaluations, evaluator_of, missing_keys
 from verdict_cli.language.metric_registry import (
     GOLD_ESTIMATES,
     METRICS,
@@ -124,7 +124,7 @@ _RULES = (
 
 
 def gate_problems(
-    gate: Gate, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
+    gate: Gate, evaluations: Evaluations, scales: Mapping[str, Ends] | None = None
 ) -> list[Issue]:
     """What is wrong with a gate although each of its keys is well formed.
 
@@ -253,7 +253,7 @@ def _of_all_rows(gate: Gate, noun: str) -> list[Issue]:
     ]
 
 
-def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Issue]:
+def _evaluation(gate: Gate, evaluations: Evaluations) -> list[Issue]:
     name, metric = gate.parts
     evaluation = evaluations.get(name)
     if evaluation is None:
@@ -320,7 +320,7 @@ class GatesFile(ConfigModel):
 
 
 def read_gates(
-    path: Path, evaluations: Mapping[str, Evaluation], scales: Mapping[str, Ends] | None = None
+    path: Path, evaluations: Evaluations, scales: Mapping[str, Ends] | None = None
 ) -> tuple[Gate, ...]:
     """The gates of a file that is a list of gates, has only `gates:`, or is a pipeline. SpecError with every problem."""
     document = read_document(path, list_key="gates")
@@ -334,8 +334,8 @@ def read_gates(
     problems = []
     for index, gate in enumerate(gates):
         for issue in gate_problems(gate, evaluations, scales):
-            path = ("gates", index, *issue.path)
-            problems.append(document.problem("bad-gate", issue.message, issue.hint, path))
+            keys = ("gates", index, *issue.path)
+            problems.append(document.problem("bad-gate", issue.message, issue.hint, keys))
     if problems:
         raise SpecError(problems)
     return gates

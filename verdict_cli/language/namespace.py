@@ -40,7 +40,7 @@ from verdict_cli.language.scales import (
 )
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
-from verdict_cli.model import Model
+from verdict_cli.model import Model, Models
 from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
@@ -130,7 +130,7 @@ class Namespace(Struct, eq=False, dict=True):
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
         self.code = dict(self.spec.code)
-        self._presets: dict[str, tuple[Model, ...]] = {}
+        self._presets: dict[str, Models] = {}
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(
@@ -227,7 +227,7 @@ class Namespace(Struct, eq=False, dict=True):
             )
         return scale
 
-    def policy(self, key: Any, path: KeyPath) -> tuple[Model, ...] | None:
+    def policy(self, key: Any, path: KeyPath) -> Models | None:
         """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
             return self._models(key, path)
@@ -235,10 +235,10 @@ class Namespace(Struct, eq=False, dict=True):
             self._unknown(error, path)
             return None
 
-    def _models(self, key: Any, path: KeyPath, chain: tuple[str, ...] = ()) -> tuple[Model, ...]:
+    def _models(self, key: Any, path: KeyPath, chain: tuple[str, ...] = ()) -> Models:
         """The models of a key; each of the file's own is resolved once. Raises UnknownNameError."""
         if isinstance(key, list | tuple):
-            models: tuple[Model, ...] = ()
+            models: Models = ()
             for index, item in enumerate(key):
                 models += self._models(item, (*path, index), chain)
                 if len(models) > MOST_FALLBACK_MODELS:

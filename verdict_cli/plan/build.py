@@ -16,7 +16,7 @@ from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.document.corrections import correct_mistakes
 from verdict_cli.language.document.overrides import parts_of
 from verdict_cli.language.document.source_positions import Document, DocumentPath, format_path
-from verdict_cli.language.evaluations import Evaluation, evaluator_of
+from verdict_cli.language.evaluations import Evaluations, evaluator_of
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
 from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.fields.types import (
@@ -46,17 +46,11 @@ from verdict_cli.plan.check_evaluations import (
 )
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early_stopping import compile_early_stopping
-from verdict_cli.plan.expand import (
-    Expander,
-    InvalidUnit,
-    RowStep,
-    UnitInstance,
-    expand_steps,
-)
+from verdict_cli.plan.expand import Expander, InvalidUnit, RowStep, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, judge_digest, with_fingerprints
 from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
-from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan, UsedColumn
+from verdict_cli.plan.node import CompiledNodes, LiteralBrace, LLMNode, Node, Plan, UsedColumn
 from verdict_cli.plan.option_places import check_option_places
 from verdict_cli.plan.place import InstancePath, Place
 from verdict_cli.plan.resolve import resolve_pipeline
@@ -72,11 +66,11 @@ _ROW_STEP_ROOTS = ("source", "previous", "input")
 class RowSteps:
     """The `each` steps and conditions of a pipeline, compiled as their first unit is reached."""
 
-    def __init__(self, expanded: Expander, columns: Mapping[str, FieldType]) -> None:
+    def __init__(self, expanded: Expander, columns: Fields) -> None:
         self._expanded, self._columns = expanded, columns
         self.groups: list[EachGroup | None] = [None] * len(expanded.groups)
         self.conditions: list[Condition | None] = [None] * len(expanded.conditions)
-        self.scopes: list[tuple[RowStep, NodeScope]] = []
+        self.scopes: list[NodeScope] = []
 
     def entries(self, groups: Sequence[int]) -> Fields:
         """The names that units inside these `each` steps see, with their types."""
@@ -96,13 +90,14 @@ class RowSteps:
                 continue
             outside = {parent for unit in step.inside for parent in parents[unit]}
             scope = NodeScope(
+                step.place,
                 upstream,
                 tuple(sorted(outside.difference(step.inside))),
                 self._columns,
                 groups=step.around.groups,
                 entries=self.entries(step.around.groups),
             )
-            self.scopes.append((step, scope))
+            self.scopes.append(scope)
             if step.is_each:
                 self.groups[step.number] = _compile_each(step, scope)
             else:
@@ -127,7 +122,7 @@ class RowSteps:
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
     roots = (*_ROW_STEP_ROOTS, *ENTRY_LISTS)
-    entries = scope.expression(step.keys.each or "", roots, step.place, "each")
+    entries = scope.expression(step.keys.each or "", roots, "each")
     if entries is None:
         return None
     kind = without_null(entries.type)
@@ -153,7 +148,7 @@ def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
 
 
 def _compile_condition(step: RowStep, scope: NodeScope) -> Condition | None:
-    holds = scope.expression(step.keys.condition or "", _ROW_STEP_ROOTS, step.place, "when")
+    holds = scope.expression(step.keys.condition or "", _ROW_STEP_ROOTS, "when")
     if holds is None:
         return None
     kind = without_null(holds.type)
@@ -383,7 +378,7 @@ class _Build:
         self,
         instances: Sequence[UnitInstance | InvalidUnit],
         edges: set[Edge],
-        columns: Mapping[str, FieldType],
+        columns: Fields,
         row_steps: RowSteps,
     ) -> list[Node | None]:
         """A node for each unit; None, with its error reported, for an invalid one."""
@@ -408,6 +403,7 @@ class _Build:
                 pinned=valid is not None and valid.pinned,
             )
             scope = NodeScope(
+                instance.place,
                 upstream,
                 unit.parents,
                 columns,
@@ -423,24 +419,24 @@ class _Build:
             nodes.append(node)
             upstream.append(unit if output is None else replace(unit, output=output))
             self.uses.append(frozenset(scope.uses.units))
-            self._note_uses(scope, instance.place, letters=_letters(instance))
+            self._note_uses(scope, _letters(instance))
             if unit.pinned:
-                _check_pinned_uses(instance.place, scope, nodes)
+                _check_pinned_uses(scope, nodes)
             if node is not None and valid is not None:
                 self._warn_of_repetition(node, valid)
                 self._note_braces(node, instance.place)
                 _check_item_column(node, instance.place)
                 check_option_places(node, instance.place, nodes)
-        for step, scope in row_steps.scopes:
-            self._note_uses(scope, step.place)
+        for scope in row_steps.scopes:
+            self._note_uses(scope)
         return nodes
 
-    def _note_uses(self, scope: NodeScope, place: Place, letters: Sequence[str] = ()) -> None:
+    def _note_uses(self, scope: NodeScope, letters: Sequence[str] = ()) -> None:
         """Notes the units and columns that something uses; ``letters`` are columns that `options` could give."""
         self.used |= scope.uses.units
         self.whole_row |= scope.uses.whole_row
         for column in sorted(scope.uses.columns):
-            self._use_column(column, place, OPTIONS_HINT if column in letters else "")
+            self._use_column(column, scope.place, OPTIONS_HINT if column in letters else "")
 
     def _note_braces(self, node: Node, place: Place) -> None:
         """The prompt's brace texts that are a mistake where the data has the column that they name."""
@@ -513,9 +509,9 @@ def _check_item_column(node: Node, place: Place) -> None:
         place.problem("reserved-name", message, "rename it with `propagate`")
 
 
-def _check_pinned_uses(place: Place, scope: NodeScope, nodes: Sequence[Node | None]) -> None:
+def _check_pinned_uses(scope: NodeScope, nodes: CompiledNodes) -> None:
     """Report a pinned unit that uses the row, or a unit that runs for every row."""
-    uses = scope.uses
+    uses, place = scope.uses, scope.place
     if uses.columns or uses.whole_row:
         source = f"source.{min(uses.columns)}" if uses.columns else "source"
         message = f"a pinned unit runs once, but this one uses `{source}`"
@@ -531,7 +527,7 @@ def _check_pinned_uses(place: Place, scope: NodeScope, nodes: Sequence[Node | No
 def _warn_shown_labels(
     nodes: Sequence[Node],
     instances: Sequence[UnitInstance],
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
 ) -> None:
     """Warn of each prompt that shows the label which its judge is measured by."""
     for index, label, name in shown_labels(nodes, evaluations):

@@ -3,7 +3,7 @@ that a prediction can have, and labels that a prompt shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import (
     Evaluation,
+    Evaluations,
     Published,
     evaluation_problems,
     evaluator_of,
@@ -31,13 +32,10 @@ from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import NO_PREFERENCE
+from verdict_cli.plan.link import Indices
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.place import Place, UseColumn
-from verdict_cli.plan.scope import (
-    EVALUATION_ROOTS,
-    ResultScope,
-    panel_expressions,
-)
+from verdict_cli.plan.scope import EVALUATION_ROOTS, EntriesOf, ResultScope, panel_expressions
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -72,9 +70,9 @@ _EXPRESSIONS = (
 def check_evaluations(
     names: Namespace,
     nodes: tuple[Node, ...],
-    outputs: tuple[int, ...],
+    outputs: Indices,
     use_column: UseColumn,
-    entries: Callable[[Sequence[int]], Mapping[str, FieldType]],
+    entries: EntriesOf,
 ) -> set[int]:
     """The indices of the units that evaluations name; reports expressions that cannot be resolved.
 
@@ -153,7 +151,7 @@ def _check(
 
 
 def scale_ends(
-    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Mapping[str, Evaluation]
+    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Evaluations
 ) -> dict[str, Ends]:
     """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
     scope = ResultScope(tuple(nodes), tuple(outputs))
@@ -275,9 +273,7 @@ def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
     return roots
 
 
-def shown_labels(
-    nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]
-) -> Iterator[tuple[int, str, str]]:
+def shown_labels(nodes: Sequence[Node], evaluations: Evaluations) -> Iterator[tuple[int, str, str]]:
     """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
     for name, evaluation in evaluations.items():
         item = next((node for node in nodes if node.id == evaluation.items), None)

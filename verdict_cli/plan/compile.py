@@ -12,7 +12,7 @@ from verdict_cli.config_model import Issue
 from verdict_cli.errors import DataError, ReplyError, RowError, SpecError, UsageError
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted, Threshold
 from verdict_cli.language.expressions.expression import Expression, compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.expressions.paths import ExpressionError, RowValues
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
@@ -35,16 +35,18 @@ from verdict_cli.language.units.base import (
     ANSWERED_BY,
     MOST_EXAMPLES,
     OPTIONS_HINT,
+    Escalate,
     Examples,
     LLMUnit,
 )
 from verdict_cli.llm.model_families import is_decision_model
-from verdict_cli.model import Model
+from verdict_cli.model import Models
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
     CompileContext,
     CompiledUnit,
     code_at,
+    compile_output,
     compile_output_function,
     compile_python_unit,
 )
@@ -58,6 +60,7 @@ from verdict_cli.plan.compile_decisions import (
     warn_of_alias,
 )
 from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.link import Indices
 from verdict_cli.plan.node import (
     CITATIONS,
     Cast,
@@ -82,10 +85,9 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     unit = context.instance.unit
     if unit.escalate is None:
         return None
-    place = context.place.below("escalate")
-    issue = _escalation_issue(context, scope)
+    issue = _escalation_issue(context, unit.escalate, scope)
     if issue is not None:
-        place.issue("bad-escalate", issue)
+        context.place.issue("bad-escalate", issue, "escalate")
         return None
     text = unit.escalate.when
     if not isinstance(text, str):
@@ -94,7 +96,7 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
             return None
         text = fitted.when()
     roots = _ROOTS if isinstance(unit, LLMUnit) else (*_ROOTS, "outputs")
-    when = scope.expression(text, roots, place, "when")
+    when = scope.expression(text, roots, "escalate", "when")
     stages = escalation_models(context)
     if when is None or not all(stages):
         return None
@@ -106,11 +108,12 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     )
 
 
-def _escalation_issue(context: CompileContext, scope: NodeScope) -> Issue | None:
+def _escalation_issue(
+    context: CompileContext, escalate: Escalate, scope: NodeScope
+) -> Issue | None:
     unit = context.instance.unit
-    assert unit.escalate is not None
-    has_models = any(target != ABSTAIN for target in unit.escalate.chain())
-    issue = unit.escalate.validation_error()
+    has_models = any(target != ABSTAIN for target in escalate.chain())
+    issue = escalate.validation_error()
     if issue:
         return issue
     if has_models and not isinstance(unit, LLMUnit):
@@ -129,7 +132,7 @@ _CODE_KEYS = ("class", "map", "validate", "process", "propagate")
 
 
 def compile_node(
-    instance: UnitInstance, position: Upstream, children: tuple[int, ...], scope: NodeScope
+    instance: UnitInstance, position: Upstream, children: Indices, scope: NodeScope
 ) -> tuple[Node | None, RecordType | None]:
     """The node of a unit and its output's fields.
 
@@ -204,18 +207,19 @@ def _compile_work(context: CompileContext, scale: Scale | None) -> CompiledUnit 
 
         return compile_without_model(context)
     compiled = compile_llm_unit(context, unit, scale)
-    code = code_at(context, "process")
-    if code is None or compiled is None or not isinstance(compiled.work, LLMNode):
+    if compiled is None or not isinstance(compiled.work, LLMNode):
         return compiled
     # What a unit defined in Python makes of its response; where it declares no output, the response's fields.
-    process = compile_output_function(context, code, context.scope, "process", compiled.output)
+    process = compile_output_function(context, "process", context.scope, compiled.output)
+    if process is None:
+        return compiled
     work = replace(compiled.work, process=process)
     return CompiledUnit(work, compiled.response, process.output_fields)
 
 
 def _rules(context: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:
     rules = (
-        context.expression(text, _ROOTS, scope, "validate", index)
+        scope.expression(text, _ROOTS, "validate", index)
         for index, text in enumerate(context.instance.unit.rules)
     )
     code = code_at(context, "validate")
@@ -227,14 +231,13 @@ def _propagated(
     context: CompileContext, scope: NodeScope, output: RecordType
 ) -> tuple[OutputFunction | None, RecordType]:
     """What replaces the output, None where nothing does, and the fields that are then passed on."""
-    code = code_at(context, "propagate")
-    if code is not None:
-        function = compile_output_function(context, code, scope, "propagate")
+    function = compile_output_function(context, "propagate", scope)
+    if function is not None:
         return function, function.output_fields
     propagation = context.instance.unit.propagation
     if propagation is None:
         return None, output
-    return context.expressions(propagation, _ROOTS, scope, "propagate")
+    return compile_output(scope, propagation, _ROOTS, "propagate")
 
 
 def _declared_output(context: CompileContext, output: RecordType) -> RecordType:
@@ -468,7 +471,7 @@ def _cites(context: CompileContext, unit: LLMUnit, response: RecordType) -> Cita
             key=True,
         )
         return None
-    expression = context.expression(unit.cites, PROMPT_ROOTS, context.scope, "cites")
+    expression = context.scope.expression(unit.cites, PROMPT_ROOTS, "cites")
     return None if expression is None else Citations(expression)
 
 
@@ -490,7 +493,7 @@ def _options(
     context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
 ) -> tuple[tuple[str, Expression], ...]:
     compiled = (
-        (letters[index], context.expression(text, PROMPT_ROOTS, context.scope, "options", index))
+        (letters[index], context.scope.expression(text, PROMPT_ROOTS, "options", index))
         for index, text in enumerate(unit.option_texts())
     )
     return tuple((letter, option) for letter, option in compiled if option is not None)
@@ -506,7 +509,7 @@ _CAPS = {
 }
 
 
-def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
+def capped(models: Models, most: int) -> Models:
     """The models with at most this many tokens a reply where they set no limit themselves; 0: as they are. Decision models take
     none."""
     return tuple(
@@ -520,9 +523,7 @@ def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
     )
 
 
-def _follow_up(
-    context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]
-) -> tuple[Model, ...]:
+def _follow_up(context: CompileContext, reading: BoundExtractor, models: Models) -> Models:
     if reading.then is None:
         return ()
     if reading.then.model is None:
@@ -554,7 +555,7 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
     return replace(bound, thoughts=unit.raw_thoughts) if chosen.type == "raw" else bound
 
 
-def _extractor_key(unit: LLMUnit, response: RecordType, models: tuple[Model, ...]) -> Any:
+def _extractor_key(unit: LLMUnit, response: RecordType, models: Models) -> Any:
     """The extractor that the unit names, or that suits its response and its first model."""
     key: Any = unit.extract_key
     is_default = "extract_key" not in unit.model_fields_set
@@ -696,7 +697,7 @@ def named_columns(prompt: CompiledPrompt) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(path[1]) for path in paths))
 
 
-def _rows(context: CompileContext, key: Examples) -> list[Mapping[str, Any]]:
+def _rows(context: CompileContext, key: Examples) -> list[RowValues]:
     """The labelled rows. _ExamplesError where they cannot be read."""
     if (key.file is None) == (key.rows is None):
         message = "`examples` needs either `file` or `rows`"
@@ -752,7 +753,7 @@ def _expressions(context: CompileContext, key: Examples) -> dict[str, Expression
 def _note_used(
     context: CompileContext,
     key: Examples,
-    rows: list[Mapping[str, Any]],
+    rows: list[RowValues],
     columns: tuple[str, ...],
     expressions: Mapping[str, Expression],
 ) -> None:
@@ -769,7 +770,7 @@ def _note_used(
 
 def _example(
     number: int,
-    row: Mapping[str, Any],
+    row: RowValues,
     columns: tuple[str, ...],
     expressions: Mapping[str, Expression],
     kind: FieldType,

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.document.error_messages import explain_error
-from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.expressions.paths import ExpressionError, follow
+from verdict_cli.language.expressions.paths import ExpressionError, RowValues, follow
 from verdict_cli.language.fields.field_keys import (
     PLAIN,
     TYPES_HINT,
@@ -76,26 +75,6 @@ class CompileContext(Struct):
     ) -> None:
         """Reports a problem at a key of the unit."""
         self.place.problem(code, message, hint, *keys, key=key)
-
-    def expression(
-        self, text: str, roots: Sequence[str], scope: NodeScope, *keys: str | int
-    ) -> Expression | None:
-        """The compiled expression; None, and reported, when it can never be evaluated."""
-        return scope.expression(text, roots, self.place, *keys)
-
-    def expressions(
-        self, texts: Mapping[str, str], roots: Sequence[str], scope: NodeScope, key: str
-    ) -> tuple[OutputFields, RecordType]:
-        """The expressions of an output and its fields; a field whose expression is reported has an unknown type."""
-        compiled = {
-            name: self.expression(text, roots, scope, key, name) for name, text in texts.items()
-        }
-        valid = tuple(
-            (name, expression) for name, expression in compiled.items() if expression is not None
-        )
-        kinds: Fields = dict.fromkeys(texts, UnknownType())
-        kinds |= {name: expression.type for name, expression in valid}
-        return OutputFields(valid), RecordType(kinds)
 
     def fitted(self, key: Any, kind: type[Compiled], *keys: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""
@@ -168,6 +147,19 @@ def declared_types(declared: Mapping[str, Any], place: Place) -> Fields:
     return types
 
 
+def compile_output(
+    scope: NodeScope, texts: Mapping[str, str], roots: Sequence[str], key: str
+) -> tuple[OutputFields, RecordType]:
+    """The expressions of an output and its fields; a field whose expression is reported has an unknown type."""
+    compiled = {name: scope.expression(text, roots, key, name) for name, text in texts.items()}
+    valid = tuple(
+        (name, expression) for name, expression in compiled.items() if expression is not None
+    )
+    kinds: Fields = dict.fromkeys(texts, UnknownType())
+    kinds |= {name: expression.type for name, expression in valid}
+    return OutputFields(valid), RecordType(kinds)
+
+
 def fields_are_known(context: CompileContext, parents: Sequence[Upstream]) -> bool:
     """Whether a pool without `field` can choose among its parents' fields; reports a parent whose fields are not known."""
     unit = next((parent for parent in parents if parent.output.unknown), None)
@@ -234,7 +226,7 @@ class PythonCall(Struct, frozen=True):
         """How messages name the function."""
         return self.code.name
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: RowValues) -> Any:
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         scope = self.scope.at_row(values["previous"])
         arguments = {
@@ -261,7 +253,7 @@ class OutputCall(PythonCall, frozen=True):
 
     output_fields: RecordType
 
-    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, values: RowValues) -> dict[str, Any]:
         """The output. RowError for anything but a mapping with the expected fields."""
         try:
             result = super().__call__(values)
@@ -281,7 +273,7 @@ class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
     def __init__(
-        self, root: str, values: Mapping[str, Any], scope: NodeScope, words: tuple[str, ...]
+        self, root: str, values: RowValues, scope: NodeScope, words: tuple[str, ...]
     ) -> None:
         self.root, self.values_, self.scope, self.words = root, values, scope, words
 
@@ -322,22 +314,21 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
 
 
 def compile_output_function(
-    context: CompileContext,
-    code: Function,
-    scope: NodeScope,
-    key: str,
-    otherwise: RecordType | None = None,
-) -> OutputCall:
-    """The function with the fields that it gives: the declared ones, else ``otherwise``, else those that a trial shows."""
+    context: CompileContext, key: str, scope: NodeScope, otherwise: RecordType | None = None
+) -> OutputCall | None:
+    """The function at a key of the unit, with the fields that it gives: the declared ones, else ``otherwise``, else those
+    that a trial shows. None where there is no function."""
+    code = code_at(context, key)
+    if code is None:
+        return None
     call = compile_python_unit(code, scope)
-    output_fields = code.output_fields or otherwise or _fields_of_trial(context, call, scope, key)
-    return OutputCall(call.code, call.scope, call.words, output_fields)
+    output_fields = code.output_fields or otherwise or _fields_of_trial(call, key)
+    return OutputCall(code, scope, call.words, output_fields)
 
 
-def _fields_of_trial(
-    context: CompileContext, call: PythonCall, scope: NodeScope, key: str
-) -> RecordType:
+def _fields_of_trial(call: PythonCall, key: str) -> RecordType:
     """The fields that the function gives for sample values; unknown, with a warning, when it raises on them."""
+    scope = call.scope
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,
@@ -352,15 +343,15 @@ def _fields_of_trial(
         "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }
-    trial = OutputCall(call.code, call.scope, call.words, RecordType({}, "only a call shows them"))
+    trial = OutputCall(call.code, scope, call.words, RecordType({}, "only a call shows them"))
     try:
         return RecordType(dict.fromkeys(trial(values), UnknownType()))
     except RowError as error:
         reason = f"on made-up values, {error.message}"
         if _asks_for_no_field(error.__cause__):
-            context.problem("unknown-field", error.message, "name a field that is given", key)
+            scope.place.problem("unknown-field", error.message, "name a field that is given", key)
             return RecordType({}, reason)
-        context.place.warn(f"its fields are not known: {reason}", SAY_FIELDS, key)
+        scope.place.warn(f"its fields are not known: {reason}", SAY_FIELDS, key)
         return RecordType({}, reason)
 
 

@@ -14,11 +14,11 @@ from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import ABSTAIN, LLMUnit
 from verdict_cli.llm.model_families import DecisionLimits, family, is_decision_model
 from verdict_cli.llm.providers.decision_protocols import absent_settings, takes_images
-from verdict_cli.model import Model
+from verdict_cli.model import Model, Models
 from verdict_cli.plan.compile_context import CompileContext
 
 
-def escalation_models(context: CompileContext) -> list[tuple[Model, ...] | None]:
+def escalation_models(context: CompileContext) -> list[Models | None]:
     """The models of each stage of the unit's escalation; None, and reported, for a bad one."""
     escalate = context.instance.unit.escalate
     chain = escalate.chain() if escalate is not None else ()

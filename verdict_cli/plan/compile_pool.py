@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
@@ -33,7 +34,7 @@ from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
     CompileContext,
     CompiledUnit,
-    code_at,
+    compile_output,
     compile_output_function,
     fields_are_known,
 )
@@ -58,11 +59,10 @@ def compile_without_model(context: CompileContext) -> CompiledUnit | None:
 
 def _compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     """The map's expressions or function; a field whose expression cannot be compiled has an unknown type."""
-    code = code_at(context, "map")
-    if code is not None:
-        function = compile_output_function(context, code, context.scope, "map")
+    function = compile_output_function(context, "map", context.scope)
+    if function is not None:
         return CompiledUnit(MapNode(unit, function), function.output_fields, function.output_fields)
-    fields, output = context.expressions(unit.expressions, _MAP_ROOTS, context.scope, "map")
+    fields, output = compile_output(context.scope, unit.expressions, _MAP_ROOTS, "map")
     return CompiledUnit(MapNode(unit, fields), output, output)
 
 
@@ -289,8 +289,8 @@ class RubricPooling(Struct, frozen=True):
     def __call__(
         self,
         outputs: Sequence[Mapping[str, Any] | None],
-        names: Sequence[Mapping[str, Any]],
-        source: Mapping[str, Any],
+        names: Sequence[RowValues],
+        source: RowValues,
     ) -> dict[str, Any]:
         """The pool's output from each criterion's output, None where there is none, and the names beside it."""
         judged = sum(output is not None for output in outputs)
@@ -312,7 +312,7 @@ class RubricPooling(Struct, frozen=True):
             met.append(0.0 if value is None else self._share(value, number))
         return self.unit.grade(points, met)
 
-    def _worth(self, values: Mapping[str, Any], number: int) -> float:
+    def _worth(self, values: RowValues, number: int) -> float:
         worth = self.points(values)
         if (
             isinstance(worth, bool)
@@ -340,7 +340,7 @@ def _compile_rubric_pool(
     name = _met_field(context, unit, parents)
     scope = context.scope.behind()
     scope = replace(scope, entries={**context.scope.entries, **scope.entries, "index": INTEGER})
-    points = context.expression(unit.points, ("source",), scope, "points")
+    points = scope.expression(unit.points, ("source",), "points")
     if name is None or points is None:
         return None
     if points.type.numeric() is False:

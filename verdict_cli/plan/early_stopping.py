@@ -13,8 +13,8 @@ from verdict_cli.config_model import Issue
 from verdict_cli.language.fields.types import FieldType, all_values, number_bounds
 from verdict_cli.language.pipeline_file import Until
 from verdict_cli.plan.expand import Stopping
-from verdict_cli.plan.link import outputs
-from verdict_cli.plan.node import LLMNode, Node, PoolNode
+from verdict_cli.plan.link import Indices, outputs
+from verdict_cli.plan.node import CompiledNodes, LLMNode, Node, PoolNode
 
 if TYPE_CHECKING:
     from verdict_cli.language.units.pools import ModePoolUnit
@@ -44,8 +44,8 @@ class EarlyStop(Struct, frozen=True):
     on one model, which the rule's promise takes for granted. On ``audit_share`` of the rows, all items are called.
     """
 
-    items: tuple[tuple[int, ...], ...]
-    leaves: tuple[int, ...]
+    items: tuple[Indices, ...]
+    leaves: Indices
     pool: int
     quorum: int
     confidence: float
@@ -74,7 +74,7 @@ class _CannotStopError(ValueError):
 
 def compile_early_stopping(
     layer: Stopping,
-    nodes: Sequence[Node | None],
+    nodes: CompiledNodes,
     uses: Sequence[frozenset[int]],
 ) -> EarlyStop | None:
     """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
@@ -109,7 +109,7 @@ def _leaves(layer: Stopping) -> list[int]:
 
 
 def _refuse_other_uses(
-    layer: Stopping, pool: Node, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+    layer: Stopping, pool: Node, nodes: CompiledNodes, uses: Sequence[frozenset[int]]
 ) -> None:
     """A unit that may not be asked can be used by its own item and by the pool alone."""
     inside = {index for item in layer.items for index in item}
@@ -125,7 +125,7 @@ def _refuse_other_uses(
 
 
 def _stops(
-    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+    layer: Stopping, nodes: CompiledNodes, uses: Sequence[frozenset[int]]
 ) -> EarlyStop | None:
     leaves = _leaves(layer)
     if any(nodes[index] is None for item in layer.items for index in item):
@@ -168,7 +168,7 @@ def _stops(
     )
 
 
-def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ...]:
+def _kind(item: Sequence[int], nodes: CompiledNodes) -> tuple[object, ...]:
     """What an item asks of which models: the same for exchangeable items."""
     parts: list[object] = []
     for node in (_node(nodes, index) for index in item):
@@ -177,7 +177,7 @@ def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ..
     return tuple(parts)
 
 
-def _in_turns(early: EarlyStop, nodes: Sequence[Node | None]) -> EarlyStop:
+def _in_turns(early: EarlyStop, nodes: CompiledNodes) -> EarlyStop:
     """The layer with one item of each kind after the other."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number, item in enumerate(early.items):
@@ -242,7 +242,7 @@ def _count(kinds: Sequence[FieldType]) -> int | None:
     return (counts.pop() or None) if len(counts) == 1 else None
 
 
-def _node(nodes: Sequence[Node | None], index: int) -> Node:
+def _node(nodes: CompiledNodes, index: int) -> Node:
     node = nodes[index]
     assert node is not None
     return node

@@ -25,8 +25,8 @@ from verdict_cli.language.pipeline_file import (
     UseStep,
 )
 from verdict_cli.language.units.base import ENTRY, LLMUnit, RowKeys, UnitBase, snake
-from verdict_cli.model import Model
-from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
+from verdict_cli.model import Models
+from verdict_cli.plan.link import Indices, LinkedBlock, LinkedItem, LinkedLayer, Single
 from verdict_cli.plan.place import Place
 
 
@@ -34,8 +34,8 @@ class StepFlow(Struct, frozen=True):
     """The places, among the plan's `each` steps and `when` conditions, of those around a unit, outermost first.
     ``checked`` are the conditions inside the innermost `each`."""
 
-    groups: tuple[int, ...] = ()
-    checked: tuple[int, ...] = ()
+    groups: Indices = ()
+    checked: Indices = ()
 
     def inside(self, number: int, *, is_each: bool) -> StepFlow:
         """The same with one more `each`, or condition, around it."""
@@ -126,7 +126,7 @@ class UnitInstance(Struct, frozen=True):
 
     unit: UnitBase
     place: Place
-    models: tuple[Model, ...] | None
+    models: Models | None
     pinned: bool
     delimited: bool = False
     flow: StepFlow = EVERY_ROW
@@ -150,7 +150,7 @@ class Stopping(Struct, frozen=True):
 
     until: Until
     place: Place
-    items: tuple[tuple[int, ...], ...]
+    items: tuple[Indices, ...]
     linked_items: tuple[LinkedItem, ...]
     first: int
 
@@ -159,7 +159,7 @@ class _InheritedSettings(Struct, frozen=True):
     """Settings that the units inside inherit: models, pinning, the blocks being expanded (to find cycles), whether an outer
     layer stops early, and whether texts are delimited."""
 
-    models: tuple[Model, ...] | None
+    models: Models | None
     pinned: bool = False
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
@@ -320,7 +320,7 @@ def _cascade(
 
 
 def _chosen_items(
-    indices: tuple[int, ...] | None, items: tuple[LinkedItem, ...], place: Place
+    indices: Indices | None, items: tuple[LinkedItem, ...], place: Place
 ) -> tuple[LinkedItem, ...]:
     """The items that `roots` or `leaves` names; reports one that is not there, or named twice."""
     count = len(items)

@@ -14,8 +14,9 @@ from msgspec import Struct
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS, Turn
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.expressions.paths import ExpressionPath, follow
+from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, follow
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
+from verdict_cli.plan.link import Indices
 
 if TYPE_CHECKING:
     from verdict_cli.plan.early_stopping import EarlyStop
@@ -29,10 +30,10 @@ class Condition(Struct, frozen=True):
     """A compiled `when`: the units whose outputs it reads, and those that it cannot do without."""
 
     holds: Expression
-    waits: tuple[int, ...]
+    waits: Indices
     needs: frozenset[int]
 
-    def __call__(self, values: Mapping[str, Any]) -> bool:
+    def __call__(self, values: RowValues) -> bool:
         """Whether it holds. RowError where its value is not a boolean."""
         holds = self.holds(values)
         if not isinstance(holds, bool):
@@ -52,10 +53,10 @@ class EachGroup(Struct, frozen=True):
     name: str
     entries: Expression
     most: int
-    around: tuple[int, ...]
-    checked: tuple[int, ...]
-    nodes: tuple[int, ...]
-    waits: tuple[int, ...]
+    around: Indices
+    checked: Indices
+    nodes: Indices
+    waits: Indices
     needs: frozenset[int]
     entry: FieldType
     shown: tuple[ExpressionPath, ...] = ()
@@ -70,7 +71,7 @@ class EachGroup(Struct, frozen=True):
         """The expression."""
         return self.entries.text
 
-    def list_of(self, values: Mapping[str, Any]) -> list[Any]:
+    def list_of(self, values: RowValues) -> list[Any]:
         """The entries. RowError, with the entry's number, for a list that cannot be run."""
         entries = self.entries({**values, **ENTRY_LISTS})
         if not isinstance(entries, list):
@@ -104,14 +105,14 @@ class Level(Struct, frozen=True):
     that wait for each unit of the plan; whether a unit is awaited; and the `each` that a head stands for."""
 
     waiting: Mapping[int, int]
-    ready: tuple[int, ...]
+    ready: Indices
     children: Sequence[Sequence[int]]
     awaited: Sequence[bool]
     groups: Mapping[int, int]
     early: tuple[EarlyStop, ...]
 
 
-def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
+def plan_level(plan: Plan, around: Indices, *, pinned: bool) -> Level:
     """The level inside these `each` steps."""
     depth = len(around)
 
@@ -157,15 +158,15 @@ def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
     )
 
 
-Spread = tuple["int | tuple[tuple[int, ...], Spread]", ...]
+Spread = tuple["int | tuple[Indices, Spread]", ...]
 """Where a unit behind `each` gets outputs from: a unit, or the units inside an `each` with how each entry is spread."""
 
 
-def spread(parents: Sequence[tuple[int, tuple[int, ...]]]) -> Spread:
+def spread(parents: Sequence[tuple[int, Indices]]) -> Spread:
     """How the outputs of units, each with the `each` steps around it, are laid out in one list: entry by entry, in order
     of definition."""
     parts: list[Any] = []
-    inside: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    inside: dict[int, list[tuple[int, Indices]]] = {}
     for parent, groups in sorted(parents):
         if not groups:
             parts.append(parent)
@@ -182,7 +183,7 @@ def spread(parents: Sequence[tuple[int, tuple[int, ...]]]) -> Spread:
     )
 
 
-def below(groups: tuple[int, ...], around: tuple[int, ...]) -> tuple[int, ...]:
+def below(groups: Indices, around: Indices) -> Indices:
     """Those of the `each` steps around a unit that are not around another one."""
     shared = 0
     while shared < min(len(groups), len(around)) and groups[shared] == around[shared]:
@@ -194,12 +195,12 @@ class Given(NamedTuple):
     """One of the outputs that a unit gets: its unit, its place in the lists of `each` steps, and the output."""
 
     unit: int
-    within: tuple[int, ...]
+    within: Indices
     output: Any
 
 
 def spread_outputs(
-    parts: Spread, outputs: Callable[[int], Any], within: tuple[int, ...] = ()
+    parts: Spread, outputs: Callable[[int], Any], within: Indices = ()
 ) -> list[Given]:
     """The outputs in order."""
     sequence: list[Given] = []

@@ -12,6 +12,8 @@ from msgspec import Struct
 from verdict_cli.plan.place import Place
 
 Edge = tuple[int, int]
+Indices = tuple[int, ...]
+"""Indices of units, or of `each` steps or conditions around them."""
 
 
 class WiringError(ValueError):
@@ -105,7 +107,7 @@ def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
             yield from link(leaf, root)
 
 
-def outputs(step: LinkedItem) -> tuple[int, ...]:
+def outputs(step: LinkedItem) -> Indices:
     """The nodes that a step passes on, in order of definition."""
     if isinstance(step, Single):
         return (step.node,)

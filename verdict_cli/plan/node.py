@@ -12,9 +12,9 @@ from msgspec import Struct
 from verdict_cli.errors import Problem, ReplyError, RowError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.conversation import ConversationError, number_messages
-from verdict_cli.language.evaluations import Evaluation, Published
+from verdict_cli.language.evaluations import Evaluations, Published
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.expressions.paths import ExpressionPath
+from verdict_cli.language.expressions.paths import ExpressionPath, RowValues
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
@@ -24,8 +24,9 @@ from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import QuestionForm, question_form
 from verdict_cli.language.units.base import LLMUnit, UnitBase
-from verdict_cli.model import Model
+from verdict_cli.model import Models
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
+from verdict_cli.plan.link import Indices
 from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
@@ -51,7 +52,7 @@ class Cast(Struct, frozen=True):
     default: Any = None
 
 
-OutputFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
+OutputFunction = Callable[[RowValues], dict[str, Any]]
 """What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
 
 
@@ -62,7 +63,7 @@ class CompiledRule(Protocol):
     def text(self) -> str:
         """How messages name it."""
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: RowValues) -> Any:
         """Whether it holds."""
 
 
@@ -71,7 +72,7 @@ class OutputFields(Struct, frozen=True):
 
     expressions: tuple[tuple[str, Expression], ...]
 
-    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, values: RowValues) -> dict[str, Any]:
         """The output. RowError when an expression cannot be computed."""
         return {name: expression(values) for name, expression in self.expressions}
 
@@ -91,7 +92,7 @@ class Citations(Struct, frozen=True):
 
     cited: Expression
 
-    def check(self, response: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def check(self, response: RowValues, values: RowValues) -> None:
         """Raise ReplyError for a citation of a turn or an entry that does not exist, RowError where the expression gives
         neither a conversation nor a list of texts."""
         noun, numbers = self._numbers(self.cited(values))
@@ -140,8 +141,8 @@ class LLMNode(Struct, frozen=True, dict=True):
     scale: Scale | None
     response: RecordType
     reading: BoundExtractor
-    models: tuple[Model, ...]
-    follow_up: tuple[Model, ...]
+    models: Models
+    follow_up: Models
     options: tuple[tuple[str, Expression], ...]
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
@@ -213,8 +214,8 @@ class Escalation(Struct, frozen=True):
     """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``: if the
     last answer is not certain either, the unit has none. On ``audit_share`` of the rows, the last stage is called too."""
 
-    when: Callable[[Mapping[str, Any]], Any]
-    stages: tuple[tuple[Model, ...], ...]
+    when: Callable[[RowValues], Any]
+    stages: tuple[Models, ...]
     abstains: bool
     audit_share: float = 0.0
 
@@ -260,9 +261,9 @@ class Node(Struct, frozen=True, dict=True):
     """Where it is in `Plan.nodes`."""
     unit: UnitBase
     """Its keys in the file."""
-    parents: tuple[int, ...]
+    parents: Indices
     """The indices of the units that it depends on."""
-    children: tuple[int, ...]
+    children: Indices
     """The indices of the units that depend on it."""
     work: LLMNode | MapNode | PoolNode
     """What it does at a row."""
@@ -288,9 +289,9 @@ class Node(Struct, frozen=True, dict=True):
     """What was fitted to it, each with its key."""
     marks: Mapping[str, str] = {}
     """Digests of the judge's parts, by which a calibration recognises it."""
-    groups: tuple[int, ...] = ()
+    groups: Indices = ()
     """The `each` steps around it, outermost first, as indices into `Plan.groups`."""
-    checked: tuple[int, ...] = ()
+    checked: Indices = ()
     """The conditions inside the innermost of them, as indices into `Plan.conditions`."""
     needs: frozenset[int] = frozenset()
     """The units without whose output it is skipped."""
@@ -307,7 +308,7 @@ class Node(Struct, frozen=True, dict=True):
         return listed(self.output, len(self.groups))
 
     @cached_property
-    def stages(self) -> tuple[tuple[Model, ...], ...]:
+    def stages(self) -> tuple[Models, ...]:
         """The unit's models, then those of each escalation stage; empty for a unit that calls no model."""
         if not isinstance(self.work, LLMNode):
             return ()
@@ -319,6 +320,10 @@ class Node(Struct, frozen=True, dict=True):
         return self.unit.on_failure == "skip"
 
 
+CompiledNodes = Sequence[Node | None]
+"""The nodes of units by their indices; None for an invalid one."""
+
+
 class Plan(Struct, frozen=True, dict=True):
     """A pipeline ready to run."""
 
@@ -326,7 +331,7 @@ class Plan(Struct, frozen=True, dict=True):
     """The pipeline's name."""
     nodes: tuple[Node, ...]
     """The units, every parent before its children."""
-    outputs: tuple[int, ...]
+    outputs: Indices
     """The indices of the units that the last step passes on."""
     columns: tuple[UsedColumn, ...]
     """The columns of the data that something names."""
@@ -334,7 +339,7 @@ class Plan(Struct, frozen=True, dict=True):
     """The declared types of columns; None where none are declared."""
     where: Expression | None
     """Which rows are read."""
-    evaluations: Mapping[str, Evaluation]
+    evaluations: Evaluations
     """The evaluations but for those in `studies`."""
     gates: tuple[Gate, ...]
     """The limits that a run must keep."""
@@ -364,13 +369,13 @@ class Plan(Struct, frozen=True, dict=True):
     """The id of the span in it."""
     interval_level: float = 0.95
     """The confidence level of intervals in reports."""
-    studies: Mapping[str, Evaluation] = {}
+    studies: Evaluations = {}
     """The evaluations of a feature's own kind, such as leaderboards, which its `Evaluator` measures."""
     is_shipped: bool = False
     """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
 
     @cached_property
-    def escalating(self) -> tuple[int, ...]:
+    def escalating(self) -> Indices:
         """The indices of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
 

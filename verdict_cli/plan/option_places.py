@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path
 from verdict_cli.language.prompts.prompt import JinjaPrompt
-from verdict_cli.plan.node import LLMNode, MapNode, Node, OutputFields
+from verdict_cli.plan.node import CompiledNodes, LLMNode, MapNode, Node, OutputFields
 from verdict_cli.plan.place import Place
 
 
-def check_option_places(node: Node, place: Place, nodes: Sequence[Node | None]) -> None:
+def check_option_places(node: Node, place: Place, nodes: CompiledNodes) -> None:
     """Report a prompt that shows an option by its own path, or by an earlier unit's copy of it, while its place changes: the text
     would keep its place, and the reply would be read as if it had moved. Report an option that the prompt does not show."""
     work = node.work
@@ -27,7 +27,7 @@ def check_option_places(node: Node, place: Place, nodes: Sequence[Node | None]) 
     place.problem("option-keeps-place", message, hint, "prompt")
 
 
-def _kept_place(node: Node, work: LLMNode, nodes: Sequence[Node | None]) -> str | None:
+def _kept_place(node: Node, work: LLMNode, nodes: CompiledNodes) -> str | None:
     """What is wrong with a prompt that shows an option by a path of its own."""
     option_paths = [path for _, option in work.options for path in option.paths]
     option_paths += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
@@ -58,9 +58,7 @@ def _hidden_option(work: LLMNode) -> str | None:
     return f"the prompt does not show option {hidden[0]}, which may be chosen"
 
 
-def _origins(
-    paths: Iterable[ExpressionPath], nodes: Sequence[Node | None]
-) -> Iterator[ExpressionPath]:
+def _origins(paths: Iterable[ExpressionPath], nodes: CompiledNodes) -> Iterator[ExpressionPath]:
     """The paths, and those that expressions of earlier units make the named texts from."""
     for path in paths:
         yield path

@@ -12,7 +12,7 @@ from verdict_cli.errors import Problem
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve
 from verdict_cli.language.namespace import Namespace
-from verdict_cli.model import Model
+from verdict_cli.model import Models
 
 InstancePath = tuple[str | int, ...]
 
@@ -45,7 +45,7 @@ class Place(Struct, frozen=True):
         """Warn the author of what is at a key."""
         self.names.warn(self.located(code, message, hint, *keys))
 
-    def policy(self, key: Any, *keys: str | int) -> tuple[Model, ...] | None:
+    def policy(self, key: Any, *keys: str | int) -> Models | None:
         """The models of a key, in the order in which they are tried; None, and reported, for a bad one."""
         return self.names.policy(key, (*self.path, *keys))
 

@@ -10,11 +10,13 @@ import orjson
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
     TRUTH,
+    Fields,
     FieldType,
     ImageType,
     ListType,
@@ -38,7 +40,7 @@ def row_converter(
     folder: Path = Path(),
     fence: PathPolicy | None = None,
     optional: frozenset[str] = frozenset(),
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+) -> Callable[[RowValues], RowValues]:
     """A function that returns the row with the declared columns converted to their types.
 
     A text in a column of numbers or booleans is converted: CSV has only text. The path of an image is
@@ -48,7 +50,7 @@ def row_converter(
 
     policy = PathPolicy() if fence is None else fence.for_folder(folder)
 
-    def convert(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def convert(row: RowValues) -> RowValues:
         converted = dict(row)
         reasons = []
         for name, kind in types.fields.items():
@@ -134,7 +136,7 @@ def row_types(names: Namespace) -> RecordType | None:
 def row_expression(
     dataset: Place,
     key: str,
-    columns: Mapping[str, FieldType],
+    columns: Fields,
     use_column: UseColumn,
 ) -> Expression | None:
     """The expression over rows that a key of `dataset` is (`where`, `trace`, `span`), None where it is not given; reports
@@ -146,8 +148,8 @@ def row_expression(
     if key == "span" and keys.trace is None:
         message = "`span` needs `trace`: a span's id is known in its trace alone"
         dataset.problem("bad-expression", message, "set both", key)
-    scope = NodeScope((), (), columns)
-    expression = scope.expression(text, ("source",), dataset, key)
+    scope = NodeScope(dataset, (), (), columns)
+    expression = scope.expression(text, ("source",), key)
     for column in sorted(scope.uses.columns):
         use_column(column, dataset.below(key))
     return expression

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,11 +15,13 @@ from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
     Resolved,
+    RowValues,
     format_expression_path,
 )
 from verdict_cli.language.fields.types import (
     NUMBER,
     DistributionType,
+    Fields,
     FieldType,
     ItemsType,
     ListType,
@@ -33,6 +34,7 @@ from verdict_cli.language.fields.types import (
     without_null,
 )
 from verdict_cli.plan.levels import below, listed
+from verdict_cli.plan.link import Indices
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.place import Place
 from verdict_cli.regex import regex
@@ -85,6 +87,9 @@ def resolved_below(
     return Resolved(((*base, *followed),), type_found, trusted=trusted)
 
 
+EntriesOf = Callable[[Sequence[int]], Fields]
+"""Gives the names that units inside these `each` steps see, with their types."""
+
 SAY_FIELDS = "say which fields it gives: `fields=['score']`"
 """What to do about a Python function that raises on made-up values."""
 
@@ -96,9 +101,9 @@ class Upstream(Struct, frozen=True):
     index: int
     id: str
     name: str
-    parents: tuple[int, ...]
+    parents: Indices
     output: RecordType = field(default_factory=lambda: RecordType({}))
-    groups: tuple[int, ...] = ()
+    groups: Indices = ()
     pinned: bool = False
 
 
@@ -121,22 +126,23 @@ class Uses(Struct):
 
 
 class NodeScope(Struct):
-    """Resolves the paths of one node and remembers in ``uses`` what they name.
+    """Resolves the paths of one node, or step, at its ``place``, and remembers in ``uses`` what they name.
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
     `output`); ``columns`` the types of the dataset's declared columns. Inside the `each` steps ``groups``, ``entries`` are the
     types of their entries by name, and of `index`; ``entries_of`` gives those inside other `each` steps.
     """
 
+    place: Place
     upstream: Sequence[Upstream]
-    parents: tuple[int, ...]
-    columns: Mapping[str, FieldType]
-    input: Mapping[str, FieldType] | None = None
+    parents: Indices
+    columns: Fields
+    input: Fields | None = None
     fixed: Mapping[str, RecordType] = {}
     uses: Uses = field(default_factory=Uses)
-    groups: tuple[int, ...] = ()
-    entries: Mapping[str, FieldType] = {}
-    entries_of: Callable[[Sequence[int]], Mapping[str, FieldType]] = lambda _: {}
+    groups: Indices = ()
+    entries: Fields = {}
+    entries_of: EntriesOf = lambda _: {}
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
@@ -162,14 +168,14 @@ class NodeScope(Struct):
         """The units that this one depends on, in order of definition."""
         return [self.upstream[index] for index in self.parents]
 
-    def at_row(self, previous: Mapping[str, Any]) -> NodeScope:
+    def at_row(self, previous: RowValues) -> NodeScope:
         """The same scope with the fields that only a row shows, from the outputs of the row."""
         if not any(unit.output.unknown for unit in self.parent_units()):
             return self
         upstream = list(self.upstream)
         for unit in self.upstream:
             if unit.output.unknown and not self.depth(unit):
-                fields = dict.fromkeys(previous.get(unit.id) or (), UnknownType())
+                fields: Fields = dict.fromkeys(previous.get(unit.id) or (), UnknownType())
                 upstream[unit.index] = replace(unit, output=RecordType(fields))
         return replace(self, upstream=upstream)
 
@@ -192,11 +198,9 @@ class NodeScope(Struct):
                 ids = {target[1] for target in self.resolve(path).paths}
                 self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
 
-    def expression(
-        self, text: str, roots: Sequence[str], place: Place, *keys: str | int
-    ) -> Expression | None:
+    def expression(self, text: str, roots: Sequence[str], *keys: str | int) -> Expression | None:
         """The compiled expression at a key; None, and reported, when it can never be evaluated."""
-        compiled = place.expression(text, (*roots, *self.entries), self.resolve, *keys)
+        compiled = self.place.expression(text, (*roots, *self.entries), self.resolve, *keys)
         if compiled is not None:
             self.note_tested(compiled.tested)
         return compiled
@@ -402,19 +406,17 @@ class ResultScope(Struct):
     """
 
     nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
+    outputs: Indices
     used: set[int] = set()
     item: Node | None = None
-    entries: Mapping[str, FieldType] = {}
+    entries: Fields = {}
 
     @property
     def roots(self) -> tuple[str, ...]:
         """The names that expressions can use."""
         return (*EVALUATION_ROOTS, *self.entries)
 
-    def of_items(
-        self, unit: str, entries: Callable[[Sequence[int]], Mapping[str, FieldType]]
-    ) -> ResultScope:
+    def of_items(self, unit: str, entries: EntriesOf) -> ResultScope:
         """The scope of the entries of a unit inside `each`. ExpressionError where there is no such unit."""
         node = next((node for node in self.nodes if node.id == unit), None)
         if node is None:

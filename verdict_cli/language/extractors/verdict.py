@@ -7,7 +7,7 @@ last attempt, and the row says so (`defaulted`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue
@@ -26,6 +26,7 @@ from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
+    Fields,
     FieldType,
     RecordType,
     ScaleType,
@@ -169,7 +170,7 @@ class VerdictExtractor(Extractor):
         )
 
 
-def _fields(output: Mapping[str, FieldType], verdict: str, score: float) -> Values:
+def _fields(output: Fields, verdict: str, score: float) -> Values:
     values = {"verdict": verdict, "score": score}
     return {name: kind.read(values[name]) for name, kind in output.items()}
 

@@ -181,7 +181,7 @@ class ScaleType(FieldType, frozen=True):
 class RecordType(FieldType, frozen=True):
     """A mapping with these fields, in this order."""
 
-    fields: Mapping[str, FieldType]
+    fields: Fields
     unknown: str = ""
     """Why it may have fields beside these that only a row shows; "" where it has none."""
 

@@ -8,7 +8,7 @@ keys' fields have other names, and the key as their alias.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -29,7 +29,7 @@ from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Thoughts
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
-from verdict_cli.language.fields.types import TEXT, Fields, FieldType, RecordType, ScaleType, Values
+from verdict_cli.language.fields.types import TEXT, Fields, RecordType, ScaleType, Values
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import frame_prompt
 from verdict_cli.language.scales import Scale, ScaleKey
@@ -280,7 +280,7 @@ class LLMUnit(UnitBase):
         """The name of the response field on the scale."""
         return None
 
-    def response_record(self, scale: Scale | None, declared: Mapping[str, FieldType]) -> RecordType:
+    def response_record(self, scale: Scale | None, declared: Fields) -> RecordType:
         """All fields of the response: the explanation, the declared ones, the type's own."""
         explained: Fields = {EXPLANATION: TEXT} if self.explanation else {}
         return RecordType({**explained, **declared, **self.own_fields(scale)})
