@@ -37,12 +37,20 @@ class ChartPoint(Struct, frozen=True):
     strong: bool = False
     texts: tuple[str, str] | None = None
 
+    @staticmethod
+    def of(
+        label: str,
+        estimate: formatting.Estimate,
+        note: str = "",
+        strong: bool = False,
+        texts: tuple[str, str] | None = None,
+    ) -> ChartPoint:
+        """The point of an estimate."""
+        return ChartPoint(label, estimate.value, estimate.low, estimate.high, note, strong, texts)
+
     def as_texts(self) -> tuple[str, str]:
         """The value and the interval as texts."""
-        return self.texts or (
-            formatting.format_number(self.value),
-            formatting.interval(self.low, self.high),
-        )
+        return self.texts or formatting.number_cells(self)
 
 
 class Dots(Part, frozen=True):
@@ -90,14 +98,12 @@ class Dots(Part, frozen=True):
 
 
 class PlanePoint(Struct, frozen=True):
-    """A point with the ends of its vertical interval (`low`, `high`) and, where `x` is an estimate too, of its horizontal one."""
+    """A point with the ends of its vertical interval."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
-    x_low: float | None = None
-    x_high: float | None = None
     label: str = ""
 
 
@@ -111,7 +117,7 @@ class Series(Struct, frozen=True):
 
 
 class Scatter(Part, frozen=True):
-    """Points in a plane; `diagonal` draws y = x, `logarithmic` applies to the x axis."""
+    """Points in a plane; `diagonal` draws y = x."""
 
     kind: ClassVar = "chart"
     height: ClassVar[int] = 320  # pixels
@@ -122,7 +128,6 @@ class Scatter(Part, frozen=True):
     x_range: Range = (None, None)
     y_range: Range = (None, None)
     diagonal: bool = False
-    logarithmic: bool = False
     caption: str = ""
 
     def script_data(self) -> dict[str, Any]:
@@ -146,7 +151,6 @@ class Scatter(Part, frozen=True):
             "xRange": self.x_range,
             "yRange": self.y_range,
             "diagonal": self.diagonal,
-            "logarithmic": self.logarithmic,
         }
 
     def table(self) -> Table:
@@ -154,9 +158,9 @@ class Scatter(Part, frozen=True):
         rows = [
             (
                 f"{series.name} {point.label}".strip(),
-                formatting.number_with_interval(point.x, point.x_low, point.x_high),
+                formatting.format_number(point.x),
                 formatting.format_number(point.y),
-                formatting.interval(point.low, point.high),
+                formatting.interval(point),
             )
             for series in self.series
             for point in series.points

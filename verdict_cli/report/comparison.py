@@ -388,7 +388,7 @@ def _reasons(whole: Slice) -> Iterator[Note]:
 def _change_cells(difference: Difference) -> tuple[str, str, str]:
     """The difference, its interval, and its adjusted p-value."""
     change = difference.change
-    interval = formatting.interval(change.low, change.high) or "–"
+    interval = formatting.interval(change) or "–"
     return (
         formatting.signed(change.value),
         interval,
@@ -437,12 +437,7 @@ def _difference_charts(whole: Slice, names: Sequence[str]) -> Iterator[Dots]:
         (True, "Differences in the metrics' own units"),
     ):
         points = [
-            ChartPoint(
-                _point_name(metric, name, names),
-                difference.change.value,
-                difference.change.low,
-                difference.change.high,
-            )
+            ChartPoint.of(_point_name(metric, name, names), difference.change)
             for metric, name, difference in _differences_of(whole, names)
             if difference.change.value is not None and has_own_unit(metric) == unbounded
         ]
@@ -474,13 +469,7 @@ def _axis(names: Sequence[str]) -> str:
 def _slice_chart(expression: str, slices: Mapping[str, Slice], names: Sequence[str]) -> Dots:
     main = next((name for part in slices.values() for name in part.metrics), "")
     points = [
-        ChartPoint(
-            _point_name(value, name, names),
-            difference.change.value,
-            difference.change.low,
-            difference.change.high,
-            f"n={part.n:,}",
-        )
+        ChartPoint.of(_point_name(value, name, names), difference.change, f"n={part.n:,}")
         for value, part in slices.items()
         for metric, name, difference in _differences_of(part, names)
         if metric == main

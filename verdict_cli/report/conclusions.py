@@ -57,7 +57,7 @@ def run_conclusion(report: Report) -> str:
     if main is not None:
         metric, value = main
         head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
-        numbers = formatting.number_with_interval(value.value, value.low, value.high)
+        numbers = formatting.number_with_interval(value)
         parts.append(
             f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}"
         )
@@ -156,9 +156,7 @@ def is_significant(difference: Difference, level: float) -> bool:
 def change_text(difference: Difference) -> str:
     """`+0.050 [0.010, 0.090], p = 0.012 (paired permutation test, adjusted)`."""
     change = difference.change
-    text = (
-        f"{formatting.signed(change.value)} {formatting.interval(change.low, change.high)}".strip()
-    )
+    text = f"{formatting.signed(change.value)} {formatting.interval(change)}".strip()
     return (
         text
         if difference.p_adjusted is None

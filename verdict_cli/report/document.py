@@ -131,8 +131,7 @@ class Gates(Part, frozen=True):
             (
                 gate.metric,
                 signs[gate.verdict],
-                formatting.format_number(gate.value),
-                formatting.interval(gate.low, gate.high),
+                *formatting.number_cells(gate),
                 gate.rule,
                 run_notes.gate_note(gate),
             )

@@ -171,11 +171,9 @@ def _charts(
 def _published_chart(comparison: PublishedComparison) -> Dots:
     """This run among the published rows."""
     points = [
-        ChartPoint(
+        ChartPoint.of(
             row.judge,
-            row.value,
-            row.low,
-            row.high,
+            row,
             run_notes.row_origin(row),
             row.ours,
             (comparison.shown(row.value), comparison.shown_interval(row)),
@@ -198,7 +196,7 @@ def _group_chart(
     """One metric for each value of an expression, with its value over all rows as a line."""
     name, over_all_rows = overall
     points = [
-        ChartPoint(value, metric.value, metric.low, metric.high, f"n={metric.n}")
+        ChartPoint.of(value, metric, f"n={metric.n}")
         for value, metrics in groups.items()
         if (metric := metrics.get(name)) is not None
     ]
@@ -342,7 +340,7 @@ def annotator_parts(study: AnnotatorStudy) -> Iterator[Part]:
 def agreement_chart(study: AnnotatorStudy) -> Dots:
     """How often two people agree, and the judge with a person: in all, then for each person."""
     points = [
-        ChartPoint(name, metric.value, metric.low, metric.high, f"n={metric.n:,}", strong=True)
+        ChartPoint.of(name, metric, f"n={metric.n:,}", strong=True)
         for name, metric in (("two people", study.ceiling), ("judge and a person", study.judge))
     ]
     points += [
@@ -362,7 +360,7 @@ def agreement_chart(study: AnnotatorStudy) -> Dots:
 
 def _agreement_conclusion(study: AnnotatorStudy) -> str:
     people, judge, difference = (
-        formatting.number_with_interval(metric.value, metric.low, metric.high)
+        formatting.number_with_interval(metric)
         for metric in (study.ceiling, study.judge, study.difference)
     )
     kind = "agree on" if study.nominal else "have an agreement (minus the distance) of"

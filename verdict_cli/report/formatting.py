@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 _HIDDEN = regex(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+
+
+class Interval(Protocol):
+    """What has the ends of an interval."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+class Estimate(Interval, Protocol):
+    """A value with the ends of its interval."""
+
+    @property
+    def value(self) -> Any: ...
 
 
 def visible_text(text: str, most: int = 0) -> str:
@@ -70,14 +87,21 @@ def signed(value: float | None) -> str:
     return f"{'+' if value is not None and value > 0 else ''}{format_number(value)}"
 
 
-def interval(low: float | None, high: float | None) -> str:
+def interval(ends: Interval) -> str:
     """`[0.730, 0.808]`, empty if there is none."""
-    return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
+    if ends.low is None or ends.high is None:
+        return ""
+    return f"[{format_number(ends.low)}, {format_number(ends.high)}]"
 
 
-def number_with_interval(value: float | None, low: float | None, high: float | None) -> str:
+def number_cells(estimate: Estimate) -> tuple[str, str]:
+    """Value and interval, as cells of a table."""
+    return format_number(estimate.value), interval(estimate)
+
+
+def number_with_interval(estimate: Estimate) -> str:
     """`0.771 [0.730, 0.808]`, without the interval where there is none."""
-    return f"{format_number(value)} {interval(low, high)}".strip()
+    return " ".join(number_cells(estimate)).strip()
 
 
 def interval_header(level: float, note: str = "") -> str:
@@ -87,14 +111,16 @@ def interval_header(level: float, note: str = "") -> str:
 
 def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
-    clusters = "" if metric.clusters is None else f" in {plural(metric.clusters, 'cluster')}"
-    return f"{number_with_interval(metric.value, metric.low, metric.high)} n={metric.n}{clusters}"
+    return f"{number_with_interval(metric)} n={metric.n}{_clusters(metric)}"
 
 
 def metric_cells(metric: MetricValue) -> tuple[str, str, str]:
     """Value, interval and sample size, as cells of a table."""
-    clusters = "" if metric.clusters is None else f" in {plural(metric.clusters, 'cluster')}"
-    return format_number(metric.value), interval(metric.low, metric.high), f"{metric.n:,}{clusters}"
+    return *number_cells(metric), f"{metric.n:,}{_clusters(metric)}"
+
+
+def _clusters(metric: MetricValue) -> str:
+    return "" if metric.clusters is None else f" in {plural(metric.clusters, 'cluster')}"
 
 
 def label(value: Any) -> str:

@@ -183,8 +183,7 @@ def _tile(name: str, metric: str, value: MetricValue) -> Tile:
         shares = (value.low, value.value, value.high)
     return Tile(
         f"{name}: {metric}" if name else metric,
-        formatting.format_number(value.value),
-        formatting.interval(value.low, value.high),
+        *formatting.number_cells(value),
         f"{'' if value.low is None else f'{formatting.interval_header(value.level)}, '}n={value.n:,}",
         shares,
         value.reason,

@@ -655,7 +655,7 @@ def align_conclusion(alignment: Alignment) -> str:
         )
     change = alignment.sealed.change
     test = f"{alignment.metric} {formatting.format_number(alignment.sealed.first)} to {formatting.format_number(alignment.sealed.second)}"
-    gain = f"difference {formatting.number_with_interval(change.value, change.low, change.high)}"
+    gain = f"difference {formatting.number_with_interval(change)}"
     p = "" if alignment.sealed.p is None else f", p {alignment.sealed.p:.3g}"
     rows = f"on {change.n:,} sealed rows"
     if alignment.better:

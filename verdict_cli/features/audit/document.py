@@ -106,8 +106,8 @@ def _sensitivity(effect: Effect) -> str:
     metric, unit = _shown_size(effect)
     if metric is None or metric.value is None:
         return text
-    ends = formatting.interval(metric.low, metric.high)
-    return f"{text}, {f'{formatting.signed(metric.value)} {ends}'.strip()}{unit}"
+    size = f"{formatting.signed(metric.value)} {formatting.interval(metric)}".strip()
+    return f"{text}, {size}{unit}"
 
 
 def _injection(effects: Sequence[Effect]) -> Iterator[str]:
@@ -292,7 +292,7 @@ def _metric_text(metric: MetricValue | None) -> str:
         return "–"
     if metric.value is None:
         return metric.reason or "–"
-    return formatting.number_with_interval(metric.value, metric.low, metric.high)
+    return formatting.number_with_interval(metric)
 
 
 def _success_cells(effect: Effect) -> tuple[str, ...]:
@@ -313,7 +313,7 @@ def _charts(effects: Sequence[Effect]) -> list[Part]:
     charts: list[Part] = []
     for title, field, axis, caption in CHARTS:
         points = [
-            ChartPoint(effect.name, metric.value, metric.low, metric.high)
+            ChartPoint.of(effect.name, metric)
             for effect in effects
             if is_known(metric := getattr(effect, field))
             and (effect.cause == DEGRADE) == (field == "success_beyond_noise")

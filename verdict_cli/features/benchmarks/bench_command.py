@@ -291,7 +291,7 @@ def _show_results(
             result.case,
             result.name,
             result.format(result.value),
-            interval(result.low, result.high),
+            interval(result),
             result.format(result.published),
             result.difference,
         )

@@ -176,7 +176,7 @@ def _document(result: Calibrated, path: Path) -> ReportDocument:
             values = [
                 format_number(value.value) for value in (change.before, change.after, change.change)
             ]
-            rows.append((method, metric, *values, interval(change.change.low, change.change.high)))
+            rows.append((method, metric, *values, interval(change.change)))
     headers = ("method", "metric", "before", "after (held out)", "difference", "95% interval")
     parts = [Table(headers, rows, (2, 3, 4))] if rows else []
     changes = {

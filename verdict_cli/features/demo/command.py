@@ -103,14 +103,13 @@ def _metrics(judge: Report, safety: ComparedEvaluation) -> Table:
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
     for metric, value in scalar_metrics(judge.measures["safety"].values.items()):
-        compared_metric = safety.whole.differences[metric]
+        difference = safety.whole.differences[metric]
+        change = difference.change
         table.add_row(
             metric,
-            Text(formatting.number_with_interval(value.value, value.low, value.high)),
-            formatting.format_number(compared_metric.first),
-            Text(
-                f"{compared_metric.change.value:+.3f} {formatting.interval(compared_metric.change.low, compared_metric.change.high)}"
-            ),
+            Text(formatting.number_with_interval(value)),
+            formatting.format_number(difference.first),
+            Text(f"{change.value:+.3f} {formatting.interval(change)}"),
         )
     return table
 

@@ -172,11 +172,10 @@ def best_of_n_document(
     """The accuracy of the chosen candidate against n."""
     rows, places = [], []
     for point in points:
-        value, low, high = point.accuracy.value, point.accuracy.low, point.accuracy.high
-        accuracy, possible = map(formatting.format_number, (value, point.possible))
-        ends = formatting.interval(low, high)
-        rows.append((str(point.n), accuracy, ends, possible, f"{point.prompts:,}"))
-        places.append(PlanePoint(point.n, value, low, high))
+        accuracy, possible = point.accuracy, formatting.format_number(point.possible)
+        cells = formatting.number_cells(accuracy)
+        rows.append((str(point.n), *cells, possible, f"{point.prompts:,}"))
+        places.append(PlanePoint(point.n, accuracy.value, accuracy.low, accuracy.high))
     headers = ("n", "accuracy", "95% interval", "a right one is there", "prompts")
     notes = [counts.note()]
     if kind != "scores":

@@ -22,7 +22,7 @@ from verdict_cli.report.report import Report
 from verdict_cli.report.report_context import ReportContext
 
 if TYPE_CHECKING:  # it imports scipy, and this module is part of every report
-    from verdict_cli.features.rank.contest import Leaderboard, StandingValue
+    from verdict_cli.features.rank.contest import Leaderboard
 
 MOST_SYSTEMS_IN_MATRIX = 30
 
@@ -102,7 +102,7 @@ def _ranks(board: Leaderboard, metric: str) -> Table:
         (
             rank_text(standing.rank),
             standing.name,
-            *_value_cells(standing.values[metric]),
+            *formatting.number_cells(standing.values[metric]),
             *(cells[index] for cells in more.values()),
             f"{standing.n:,}",
         )
@@ -117,22 +117,20 @@ def _further(board: Leaderboard, metrics: list[str]) -> Table:
     rows = [
         (
             standing.name,
-            *(cell for metric in metrics for cell in _value_cells(standing.values[metric])),
+            *(
+                cell
+                for metric in metrics
+                for cell in formatting.number_cells(standing.values[metric])
+            ),
         )
         for standing in board.standings
     ]
     return Table(headers, rows, tuple(range(1, len(headers))), "Other metrics")
 
 
-def _value_cells(value: StandingValue) -> tuple[str, str]:
-    return formatting.format_number(value.value), formatting.interval(value.low, value.high)
-
-
 def _chart(board: Leaderboard, metric: str) -> Dots:
     points = [
-        ChartPoint(
-            standing.name, value.value, value.low, value.high, f"rank {rank_text(standing.rank)}"
-        )
+        ChartPoint.of(standing.name, value, f"rank {rank_text(standing.rank)}")
         for standing in board.standings
         if (value := standing.values[metric]).value is not None
     ]

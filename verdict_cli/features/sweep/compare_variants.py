@@ -544,7 +544,7 @@ def _variant_cells(point: SweepPoint, more: Sequence[str]) -> tuple[str, ...]:
     return (
         point.name,
         formatting.format_number(point.metric.value),
-        formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
+        formatting.interval(point.metric) or point.metric.reason,
         *("–" if value is None else formatting.format_number(value.value) for value in values),
         f"{point.standalone.calls:,}",
         formatting.money(point.standalone.cost_usd),
@@ -569,12 +569,8 @@ def _differences_table(sweep: SweepResult) -> Table:
         cells = ("", point.reason, "")
         if point.difference is not None:
             change, p = point.difference.change, point.difference.p_adjusted
-            ends = formatting.interval(change.low, change.high)
-            cells = (
-                formatting.format_number(change.value),
-                ends,
-                "" if p is None else formatting.p_value(p),
-            )
+            p_text = "" if p is None else formatting.p_value(p)
+            cells = (*formatting.number_cells(change), p_text)
         rows.append((point.name, *cells))
     return Table(headers, rows, (1, 3))
 
@@ -586,7 +582,7 @@ def _best_notes(sweep: SweepResult) -> list[Note]:
         name, best = sweep.best
         chance = next((point.p_best for point in sweep.points if point.name == name), None)
         probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
-        interval = formatting.interval(best.low, best.high) or best.reason
+        interval = formatting.interval(best) or best.reason
         notes.append(
             f"best: {name} {formatting.format_number(best.value)} {interval} (chosen from all){probability}"
         )
@@ -657,10 +653,7 @@ def _published_chart(sweep: SweepResult) -> list[Dots]:
     """The variants among the published values, which have no cost and no interval."""
     if sweep.published is None:
         return []
-    points = [
-        ChartPoint(point.name, point.metric.value, point.metric.low, point.metric.high, strong=True)
-        for point in sweep.points
-    ]
+    points = [ChartPoint.of(point.name, point.metric, strong=True) for point in sweep.points]
     points += [
         ChartPoint(row.judge, row.value, note="the paper's own" if row.own else "published")
         for row in sweep.published.standings
@@ -689,8 +682,7 @@ def _difference_chart(sweep: SweepResult) -> list[Dots]:
     for point, label in zip(sweep.points, labels, strict=True):
         change = None if point.difference is None else point.difference.change
         if change is not None and change.value is not None:
-            ends = change.low, change.high
-            points.append(ChartPoint(label, change.value, *ends, strong=point.on_frontier))
+            points.append(ChartPoint.of(label, change, strong=point.on_frontier))
     title = f"Difference from {sweep.points[0].name}"
     chart = Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")
     return [chart] if points else []

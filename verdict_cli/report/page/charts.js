@@ -99,7 +99,7 @@ const kinds = {
         datasets: chart.series.map((series, place) => ({
           label: series.name,
           named: series.named,
-          data: series.places.map(([x, y, low, high, xLow, xHigh, label]) => ({ x, y, low, high, xLow, xHigh, label })),
+          data: series.places.map(([x, y, low, high, label]) => ({ x, y, low, high, label })),
           showLine: series.joined,
           borderColor: colour(`c${place % 6}`),
           backgroundColor: colour(`c${place % 6}`),
@@ -111,7 +111,7 @@ const kinds = {
         })),
       },
       options: options({
-        x: axis(chart.x, chart.xRange, chart.logarithmic ? { type: 'logarithmic' } : { beginAtZero: isOneX }),
+        x: axis(chart.x, chart.xRange, { beginAtZero: isOneX }),
         y: axis(chart.y, chart.yRange, room(chart.series.flatMap(({ places }) => places.flatMap(([, y, low, high]) => [y, low, high])))),
       }, chart.series.length > 1, { diagonal: chart.diagonal }, {
         label: ({ raw, dataset }) => {
