@@ -157,12 +157,12 @@ def compare_arms(
 def paired_arms(runs: Sequence[RunResult], evaluation: str, metric: str) -> PairedRows | str:
     """What a metric needs of the arms' rows, paired by their index, since all read the same dataset; or why they cannot be."""
     from verdict_cli.stats.paired import pair, run_rows
-    from verdict_cli.storage.tables.reader import read_table
+    from verdict_cli.storage.tables.reader import table_rows
 
     rows = []
     for run in runs:
         results = run.directory.results
-        ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+        ids = [str(row) for (row,) in table_rows(results, ["row"])]
         only = {evaluation: run.plan.evaluations[evaluation].alone(metric)}
         rows.append(run_rows(only, results, ids)[evaluation])
     return pair(*rows)

@@ -165,6 +165,12 @@ class LLMNode(Struct, frozen=True, dict=True):
         """The suffix that all rows share; None if it depends on the row."""
         return None if self.scale is not None and self.scale.is_shuffled() else self.suffix(0)
 
+    @property
+    def option_columns(self) -> list[str | None]:
+        """The column of each option; None for an option that is not an unchanged column."""
+        paths = [option.path or () for _, option in self.options]
+        return [str(path[1]) if len(path) == 2 and path[0] == "source" else None for path in paths]
+
     def suffix(self, draw: int) -> str:
         """What is added to the last user message; ``draw`` seeds the order of a scale with `shuffle: true`."""
         field = self.unit.scaled_field()
@@ -378,6 +384,11 @@ class Plan(Struct, frozen=True, dict=True):
     def escalating(self) -> Indices:
         """The indices of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
+
+    @cached_property
+    def llm_nodes(self) -> tuple[tuple[Node, LLMNode], ...]:
+        """The units that call a model, with what they ask."""
+        return tuple((node, node.work) for node in self.nodes if isinstance(node.work, LLMNode))
 
     @property
     def calibrated(self) -> str:

@@ -18,7 +18,7 @@ from verdict_cli.language.extractors.bound_extractor import (
     MASS_FIELD,
 )
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
-from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
+from verdict_cli.plan.node import Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
 from verdict_cli.run.stopping_rule import first_batch, is_audited, is_decided
 from verdict_cli.stats.columns.collect import collect
@@ -26,7 +26,13 @@ from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 from verdict_cli.storage.datasets.arrow_vectors import floats, present
-from verdict_cli.storage.tables.reader import has_columns, read_arrow, read_table, table_columns
+from verdict_cli.storage.tables.reader import (
+    has_columns,
+    read_arrow,
+    read_table,
+    table_columns,
+    table_rows,
+)
 
 _UNIT_COLUMNS = (
     "unit", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "latency_s",
@@ -137,9 +143,9 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
     It is read from the results, or where the unit passes on other fields (`propagate`), from its calls.
     """
     readings = {
-        node.id: node.work.reading
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and MASS_FIELD in node.work.reading.output.fields
+        node.id: work.reading
+        for node, work in plan.llm_nodes
+        if MASS_FIELD in work.reading.output.fields
     }
     present = set(table_columns(results)) if readings else set()
     in_calls = (
@@ -150,9 +156,9 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
     masses: dict[str, TokenMass] = {}
     for node, reading in readings.items():
         name = f"{node}.{MASS_FIELD}"
-        values: list[float] = [] if name in present else in_calls.get(node, [])
-        for batch in read_table(results, [name]) if name in present else ():
-            values += [value for value in batch[name] if value is not None]
+        values: list[float] = in_calls.get(node, [])
+        if name in present:
+            values = [mass for (mass,) in table_rows(results, [name]) if mass is not None]
         if values:
             masses[node] = TokenMass(len(values), float(np.median(values)), reading.sequence)
     return masses
@@ -163,10 +169,9 @@ def _masses_of_calls(calls: Path) -> dict[str, list[float]]:
     columns = ("unit", "failure", MASS_FIELD)
     masses: dict[str, list[float]] = {}
     if has_columns(calls, columns):
-        for batch in read_table(calls, columns):
-            for unit, failure, mass in zip(*(batch[name] for name in columns), strict=True):
-                if failure is None and mass is not None:
-                    masses.setdefault(unit, []).append(mass)
+        for unit, failure, mass in table_rows(calls, columns):
+            if failure is None and mass is not None:
+                masses.setdefault(unit, []).append(mass)
     return masses
 
 
@@ -177,20 +182,15 @@ def defaulted_answers(plan: Plan, calls: Path) -> dict[str, int]:
     """The number of defaulted answers of each unit that has some, by its id. A unit may pass on other fields (`propagate`), so
     they are counted in its calls."""
     units = {
-        node.id
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and DEFAULTED_FIELD in node.work.reading.output.fields
+        node.id for node, work in plan.llm_nodes if DEFAULTED_FIELD in work.reading.output.fields
     }
     if not units or not has_columns(calls, _ANSWER_COLUMNS):
         return {}
     last: dict[tuple[object, ...], tuple[int, bool]] = {}
-    for batch in read_table(calls, _ANSWER_COLUMNS):
-        for unit, row, item, call, attempt, failure in zip(
-            *(batch[name] for name in _ANSWER_COLUMNS), strict=True
-        ):
-            if unit in units:
-                key = (unit, row, item, call)
-                last[key] = max(last.get(key, (-1, False)), (attempt, failure == "no-verdict"))
+    for unit, row, item, call, attempt, failure in table_rows(calls, _ANSWER_COLUMNS):
+        if unit in units:
+            key = (unit, row, item, call)
+            last[key] = max(last.get(key, (-1, False)), (attempt, failure == "no-verdict"))
     return dict(Counter(str(unit) for (unit, *_), (_, defaulted) in last.items() if defaulted))
 
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from verdict_cli.plan.levels import when_text
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import Node, Plan
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import visible_text
 
@@ -202,9 +202,9 @@ def count_calls(plan: Plan) -> str:
 
 def _calls_of_groups(plan: Plan) -> dict[tuple[int, ...], int]:
     counts: dict[tuple[int, ...], int] = {}
-    for node in plan.nodes:
-        if isinstance(node.work, LLMNode) and not node.pinned:
-            calls = len(node.work.unit.option_orders(0)) * node.work.reading.calls
+    for node, work in plan.llm_nodes:
+        if not node.pinned:
+            calls = len(work.unit.option_orders(0)) * work.reading.calls
             counts[node.groups] = counts.get(node.groups, 0) + calls
     return counts
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report.charts import PlanePoint
@@ -276,16 +276,11 @@ def prompt_columns(plan: Plan, results: Path) -> list[str]:
 
 def dataset_columns(plan: Plan) -> list[str]:
     """The columns of the dataset that prompts, options and casts of the plan use, in the order of their first use."""
-    paths = [
-        path
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode)
-        for path in (
-            *node.work.prompt.paths,
-            *(path for _, option in node.work.options for path in option.paths),
-            *(cast.path for cast in node.casts if cast.path and not cast.optional),
-        )
-    ]
+    paths: list[tuple[str | int, ...]] = []
+    for node, work in plan.llm_nodes:
+        paths += work.prompt.paths
+        paths += [path for _, option in work.options for path in option.paths]
+        paths += [cast.path for cast in node.casts if cast.path and not cast.optional]
     return list(
         dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source")
     )

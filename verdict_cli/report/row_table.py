@@ -25,7 +25,7 @@ from verdict_cli.report.row_columns import (
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.row_scores import RowScores
-from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.storage.tables.reader import table_rows
 
 ROWS_BYTES = 1_000_000
 """Of the packed table: with the details and the scripts a page stays below 3 MB."""
@@ -173,8 +173,8 @@ def select_rows(context: ReportContext) -> RowSelection:
 
 def _is_failed(context: ReportContext) -> npt.NDArray[np.bool_]:
     """Whether each row failed."""
-    batches = read_table(context.results, ["status"])
-    return np.array([status == "failed" for batch in batches for status in batch["status"]], bool)
+    statuses = table_rows(context.results, ["status"])
+    return np.array([status == "failed" for (status,) in statuses], bool)
 
 
 def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:

@@ -53,9 +53,11 @@ from verdict_cli.report.report_context import (
 from verdict_cli.report.row_table import row_table
 from verdict_cli.report.run_notes import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.row_scores import RowScores
+from verdict_cli.storage.tables.reader import table_columns, table_rows
 
 MOST_TILES = 8
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
@@ -329,47 +331,34 @@ MOST_NODES = 4
 
 def bias_effects(context: ReportContext, rows: int) -> list[Dots | Scatter]:
     """Charts of position and length effects in so many rows, where they apply."""
-    choosing = [
-        node for node in context.plan.nodes if isinstance(node.work, LLMNode) and node.work.letters
-    ]
+    choosing = [(node, work) for node, work in context.plan.llm_nodes if work.letters]
     columns = context.text_columns()
-    for node in choosing:
-        columns += [
-            f"source.{path[1]}"
-            for path in _option_columns(node)
-            if f"source.{path[1]}" not in columns
-        ]
+    columns += [column for _, work in choosing for column in _option_columns(work)]
+    columns = list(dict.fromkeys(columns))
     lengths = text_lengths(context.results, columns) if rows >= LEAST_ROWS else {}
     charts: list[Dots | Scatter] = []
-    for node in choosing[:MOST_NODES]:
-        charts += _choice_charts(context, node, lengths)
+    for node, work in choosing[:MOST_NODES]:
+        charts += _choice_charts(context, node, work, lengths)
     if lengths:
         charts += _length_charts(context, lengths)
     return charts
 
 
-def _option_columns(node: Node) -> list[tuple[str | int, ...]]:
-    """The paths of the options, if each is an unchanged column of the dataset."""
-    assert isinstance(node.work, LLMNode)
-    paths = [option.paths[0] for _, option in node.work.options if len(option.paths) == 1]
-    plain: list[tuple[str | int, ...]] = [
-        path for path in paths if len(path) == 2 and path[0] == "source"
-    ]
-    return plain if len(plain) == len(node.work.options) else []
+def _option_columns(work: LLMNode) -> list[str]:
+    """The options in the results, if each is an unchanged column of the dataset."""
+    columns = work.option_columns
+    return [] if None in columns else [f"source.{column}" for column in columns]
 
 
 def _choice_charts(
-    context: ReportContext, node: Node, lengths: dict[str, Floats]
+    context: ReportContext, node: Node, work: LLMNode, lengths: dict[str, Floats]
 ) -> Iterator[Dots | Scatter]:
-    from verdict_cli.stats.intervals.interval_methods import clopper_pearson
-    from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-
     choices = _choices(context, node)
     known = [choice for choice in choices if choice is not None]
     if not known:
         return
     points = []
-    for letter in dict.fromkeys((*node.work.letters, *sorted(set(known)))):  # type: ignore[union-attr]
+    for letter in dict.fromkeys((*work.letters, *sorted(set(known)))):
         hits = known.count(letter)
         points.append(
             ChartPoint(
@@ -386,7 +375,7 @@ def _choice_charts(
         (0, 1),
         caption="By position in the dataset; if the order is arbitrary, equal shares are expected.",
     )
-    options = [f"source.{path[1]}" for path in _option_columns(node)]
+    options = _option_columns(work)
     if len(options) != 2 or not all(option in lengths for option in options):
         return
     longer = lengths[options[0]] - lengths[options[1]]
@@ -407,17 +396,11 @@ def _choice_charts(
 
 
 def _choices(context: ReportContext, node: Node) -> list[str | None]:
-    from verdict_cli.storage.tables.reader import read_table, table_columns
-
     column = f"{node.id}.choice"
     if column not in table_columns(context.results):
         return []
-    choices: list[str | None] = []
-    for batch in read_table(context.results, [column]):
-        choices += [
-            value if isinstance(value, str) and len(value) <= 3 else None for value in batch[column]
-        ]
-    return choices
+    values = [value for (value,) in table_rows(context.results, [column])]
+    return [value if isinstance(value, str) and len(value) <= 3 else None for value in values]
 
 
 def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterator[Scatter]:

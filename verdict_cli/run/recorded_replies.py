@@ -10,7 +10,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.wire_values import read_logprobs
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
-from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.storage.tables.reader import table_rows
 
 _COLUMNS = ("row", "id", "unit", "call", "attempt", "reply", "finish_reason", "logprobs")
 
@@ -21,15 +21,12 @@ def recorded_replies(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
     Raises DataError if `calls` is not a table of calls.
     """
     model = Model(name="recorded")
-    for batch in read_table(calls, _COLUMNS):
-        for row, identity, unit, call, attempt, text, finish, logprobs in zip(
-            *(batch[name] for name in _COLUMNS), strict=True
-        ):
-            if text is None:
-                continue
-            source = Row(row, row if identity is None else identity, {})
-            request = Request(source, unit, model, (), call, attempt, seed=seed)
-            yield request, Reply(text, finish or "stop", _logprobs(logprobs))
+    for row, identity, unit, call, attempt, text, finish, logprobs in table_rows(calls, _COLUMNS):
+        if text is None:
+            continue
+        source = Row(row, row if identity is None else identity, {})
+        request = Request(source, unit, model, (), call, attempt, seed=seed)
+        yield request, Reply(text, finish or "stop", _logprobs(logprobs))
 
 
 def _logprobs(logprobs: Any) -> Any:

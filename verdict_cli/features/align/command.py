@@ -17,7 +17,6 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.compile import named_columns
-from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.unit_locations import locate_units
 from verdict_cli.run.job import Stop
 
@@ -132,7 +131,7 @@ def _begin(
         for location in locate_units(read_document(file_or_named(config, configs)).data)
         if location.name == unit
     ]
-    works = {node.name: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
+    works = {node.name: work for node, work in plan.llm_nodes}
     work = works.get(unit)
     if work is None or len(located) != 1 or not isinstance(located[0].keys.get("prompt"), str):
         names = ", ".join(works) or "none"

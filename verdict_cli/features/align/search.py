@@ -42,7 +42,6 @@ from verdict_cli.language.load import validate_document
 from verdict_cli.messages import JsonObject, NamedValues, Row, sum_usd
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.compile import named_columns
-from verdict_cli.plan.node import LLMNode
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -57,7 +56,7 @@ from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.row_scores import RowScores, scored_rows
 from verdict_cli.storage.datasets.dataset import Dataset, Selection
 from verdict_cli.storage.datasets.read import scan, stream_rows
-from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.storage.tables.reader import table_rows
 
 if TYPE_CHECKING:
     from verdict_cli.features.align.command import AlignOptions
@@ -346,10 +345,10 @@ def proposal_pipeline(model: str) -> JsonObject:
     return {"verdict": 1, "name": "align-proposals", "model": model, "pipeline": [unit]}
 
 
-def proposed(path: str, prompt: str, proposal: NamedValues, name: str) -> list[PromptCandidate]:
+def proposed(
+    path: str, prompt: str, guidelines: str, rewritten: str, name: str
+) -> list[PromptCandidate]:
     """The candidates of one proposal: its guidelines behind the prompt, and its own prompt."""
-    guidelines = str(proposal.get("guidelines") or "").strip()
-    rewritten = str(proposal.get("prompt") or "").strip()
     candidates = []
     if guidelines:
         text = f"{prompt.rstrip()}\n\nGuidelines:\n{literal(guidelines)}"
@@ -504,9 +503,9 @@ class AlignSearch:
                 continue
             prompt_columns = {
                 name
-                for node in plan.nodes
-                if node.name == self.unit and isinstance(node.work, LLMNode)
-                for name in named_columns(node.work.prompt)
+                for node, work in plan.llm_nodes
+                if node.name == self.unit
+                for name in named_columns(work.prompt)
             }
             missing_columns = [name for name in self.columns if name not in prompt_columns]
             if missing_columns:
@@ -539,20 +538,17 @@ class AlignSearch:
         (result,) = self._execute([arm], how)
         candidates: list[PromptCandidate] = []
         columns = ["id", "status", "output.guidelines", "output.prompt"]
-        for batch in read_table(result.directory.results, columns):
-            for position, status, guidelines, rewritten in zip(
-                *(batch[column] for column in columns), strict=True
-            ):
-                if status != "ok":
-                    unread = f"proposal {position} of round {number + 1} could not be read"
-                    self.dropped.append(unread)
-                    continue
-                proposal = {"guidelines": guidelines, "prompt": rewritten}
-                name = f"{number + 1}.{int(position) + 1}"
-                candidates += [
-                    replace(candidate, settings=(*other_settings, *candidate.settings))
-                    for candidate in proposed(self.path, prompt, proposal, name)
-                ]
+        for position, status, *texts in table_rows(result.directory.results, columns):
+            if status != "ok":
+                unread = f"proposal {position} of round {number + 1} could not be read"
+                self.dropped.append(unread)
+                continue
+            guidelines, rewritten = (str(text or "").strip() for text in texts)
+            name = f"{number + 1}.{int(position) + 1}"
+            candidates += [
+                replace(candidate, settings=(*other_settings, *candidate.settings))
+                for candidate in proposed(self.path, prompt, guidelines, rewritten, name)
+            ]
         return self._valid(candidates)
 
     def _judged(self, candidate: PromptCandidate) -> list[JudgedRow]:

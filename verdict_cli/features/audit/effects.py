@@ -28,7 +28,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.units.base import TIE
 from verdict_cli.language.units.choice import label_letters
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.run.load_run import RunResult
@@ -400,9 +400,9 @@ def measure_effect(
 def measure_position(plan: Plan, calls: Path, seed: int) -> list[Effect]:
     """The effect of the order by unit, of the pairwise judges that were called in both orders (calls 0 and 1)."""
     judges = {
-        node.id: (node.name, node.work, label_letters(node.output.fields["choice"]))
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
+        node.id: (node.name, work, label_letters(node.output.fields["choice"]))
+        for node, work in plan.llm_nodes
+        if "consistent" in node.output.fields
     }
     choices: dict[str, dict[tuple[int, str], dict[int, Any]]] = {
         name: {} for name, _, _ in judges.values()

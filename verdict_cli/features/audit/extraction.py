@@ -59,7 +59,7 @@ class ReExtraction:
 
 def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) -> list[ReExtraction]:
     """Every extractor over every recorded reply, unit by unit. Raises DataError if `calls` is not a table of calls."""
-    units = {node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
+    units = {node.id: work for node, work in plan.llm_nodes}
     readers = {unit: _readers(work, extractors) for unit, work in units.items()}
     scored = {unit: _scored(work.response) for unit, work in units.items()}
     readings = {

@@ -31,14 +31,14 @@ from verdict_cli.features.audit.unit_settings import (
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.base import VERDICT_FIELDS
 from verdict_cli.messages import JsonObject, NamedValues, Row
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plan.unit_locations import UnitLocation, locate_units
 from verdict_cli.regex import regex
 from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.run.estimate import Line, estimate_run, total
 from verdict_cli.run.job import RunOptions
 from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.storage.tables.reader import table_rows
 
 Change = Callable[[str], str]
 """What a probe does to a text."""
@@ -159,14 +159,12 @@ def planting_requests(rows: Iterable[Row], probes: Sequence[Probe]) -> list[Json
 
 def planted_texts(results: Path, requests: Sequence[NamedValues]) -> Texts:
     """The texts of a finished run over these requests; those that could not be read, or are blank, are left out."""
-    return {
-        (requests[int(identity)]["kind"], requests[int(identity)]["text"]): text.strip()
-        for batch in read_table(results, ["id", "status", "output.text"])
-        for identity, status, text in zip(
-            batch["id"], batch["status"], batch["output.text"], strict=True
-        )
-        if status == "ok" and (text or "").strip()
-    }
+    planted = {}
+    for identity, status, text in table_rows(results, ["id", "status", "output.text"]):
+        if status == "ok" and (text or "").strip():
+            request = requests[int(identity)]
+            planted[request["kind"], request["text"]] = text.strip()
+    return planted
 
 
 def planted_change(probe: Probe, planted: Texts) -> Probe:
@@ -372,22 +370,6 @@ def verdict_rank(plan: Plan, field: str, goal: Any) -> Rank | None:
     return lambda value: float(value == goal)
 
 
-def choosing_units(plan: Plan) -> list[Node]:
-    """The units that choose among options."""
-    return [node for node in plan.nodes if isinstance(node.work, LLMNode) and node.work.letters]
-
-
-def option_columns(node: Node) -> list[str | None]:
-    """The column of each option, None for an option that is not an unchanged column."""
-    assert isinstance(node.work, LLMNode)
-    columns: list[str | None] = []
-    for _, option in node.work.options:
-        path = option.paths[0] if len(option.paths) == 1 else ()
-        whole = len(path) == 2 and option.text.strip() == f"source.{path[1]}"
-        columns.append(str(path[1]) if whole else None)
-    return columns
-
-
 def find_judged_columns(plan: Plan, option: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The columns whose text is judged, and why there are none. UsageError for a column that no prompt uses."""
     prompt_columns = dataset_columns(plan)
@@ -399,8 +381,8 @@ def find_judged_columns(plan: Plan, option: Sequence[str]) -> tuple[tuple[str, .
             )
     if option:
         return tuple(option), ""
-    for node in choosing_units(plan):
-        options = dict.fromkeys(filter(None, option_columns(node)))
+    for _, work in plan.llm_nodes:
+        options = dict.fromkeys(filter(None, work.option_columns))
         if options:
             return tuple(options), ""
     guesses = [
@@ -598,10 +580,10 @@ def _best(plan: Plan, name: str) -> Any:
 
 def _preferred_verdict(plan: Plan, verdict: ProbeVerdict, column: str) -> Any:
     """The verdict that the author of this column would prefer: its letter, or the best value of the scale."""
-    for node in choosing_units(plan):
-        options = option_columns(node)
-        if column in options and isinstance(node.work, LLMNode) and verdict.field == "choice":
-            return node.work.letters[options.index(column)]
+    for _, work in plan.llm_nodes:
+        options = work.option_columns
+        if column in options and verdict.field == "choice":
+            return work.letters[options.index(column)]
     return verdict.best
 
 

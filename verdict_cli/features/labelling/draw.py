@@ -9,14 +9,14 @@ import numpy as np
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plan.scope import panel_expressions
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, LabelSet
 from verdict_cli.storage.tables.human_labels import label_key
 from verdict_cli.storage.tables.label_queue import LabelQueue, QueueDraw, QueuedRow
-from verdict_cli.storage.tables.reader import read_table, table_columns
+from verdict_cli.storage.tables.reader import table_columns, table_rows
 
 FLOOR = 0.1
 """The size of a row of which the judge is sure, where that of the least sure is `FLOOR` + 1: their ratio bounds the weights at 11."""
@@ -129,25 +129,16 @@ def _judged_rows(results: Path) -> tuple[list[object], Floats]:
     ids: list[object] = []
     positions: list[int] = []
     keys: set[str] = set()
-    position = 0
-    for batch in read_table(results, ["id", "status"]):
-        for row_id, status in zip(batch["id"], batch["status"], strict=True):
-            key = label_key(row_id)
-            if key in keys:
-                message = f"two rows have the id {row_id!r}, so a label would count for both"
-                raise DataError(
-                    Problem(
-                        "ambiguous-rows",
-                        message,
-                        "set `dataset.id` to a column that is unique",
-                        str(results),
-                    )
-                )
-            keys.add(key)
-            if status == "ok":
-                ids.append(row_id)
-                positions.append(position)
-            position += 1
+    for position, (row_id, status) in enumerate(table_rows(results, ["id", "status"])):
+        key = label_key(row_id)
+        if key in keys:
+            message = f"two rows have the id {row_id!r}, so a label would count for both"
+            hint = "set `dataset.id` to a column that is unique"
+            raise DataError(Problem("ambiguous-rows", message, hint, str(results)))
+        keys.add(key)
+        if status == "ok":
+            ids.append(row_id)
+            positions.append(position)
     return ids, np.array(positions, dtype=np.int64)
 
 
@@ -233,8 +224,8 @@ def _panel(plan: Plan, by: str | None) -> tuple[str, tuple[str, ...]]:
         return by, _named(plan, by)
     for field in ("score", "choice"):
         beside: dict[tuple[int, ...], list[str]] = {}
-        for node in plan.nodes:
-            if isinstance(node.work, LLMNode) and field in node.result.fields:
+        for node, _ in plan.llm_nodes:
+            if field in node.result.fields:
                 beside.setdefault(node.parents, []).append(node.id)
         votes = next((ids for ids in beside.values() if len(ids) > 1), None)
         if votes is not None:

@@ -26,7 +26,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.messages import JsonObject, Row
 from verdict_cli.plan.check_evaluations import PossibleValues
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.run.estimate import Line, total
 from verdict_cli.run.label_counts import count_labels
@@ -287,9 +287,7 @@ def repeated(pilot: Pilot) -> tuple[str, Parts] | str:
     expression = getattr(evaluation, key) or ""
     fields = set(re.findall(r"\boutput\.(\w+)", expression))
     counts = Counter(
-        node.name
-        for node in nodes
-        if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
+        node.name for node, _ in pilot.run.plan.llm_nodes if fields <= set(node.output.fields)
     )
     copies = [unit for unit, count in counts.items() if count > 1]
     if not fields or len(copies) != 1:

@@ -11,17 +11,16 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, RowError, UsageError
+from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.units.base import NO_PREFERENCE
 from verdict_cli.language.units.choice import LETTERS, ChoiceUnit, PairwiseJudgeUnit, label_letters
 from verdict_cli.messages import JsonObject, NamedValues, Result
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.plural import plural
-from verdict_cli.regex import regex
 from verdict_cli.run.outcome import compile_reward
 from verdict_cli.storage.datasets.files import open_bytes
 
-_OPTION = regex(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")
 _PREFERENCE_FIELDS = ("ranking", "choice", "chosen")
 
 Order = tuple[int, ...]
@@ -85,18 +84,25 @@ def _option_columns(node: Node) -> CandidateColumns:
     assert isinstance(work, LLMNode)
     if not work.options:
         return CandidateColumns(work.letters, len(work.letters))
-    matches = [_OPTION.fullmatch(expression.text.strip()) for _, expression in work.options]
-    columns = [match.group(1) for match in matches if match is not None]
-    indexed = [match is not None and match.group(2) is not None for match in matches]
-    if len(columns) == len(matches) and not any(indexed) and len(set(columns)) == len(columns):
-        return CandidateColumns(tuple(columns), len(columns))
-    if len(columns) == len(matches) and all(indexed) and len(set(columns)) == 1:
-        return CandidateColumns((columns[0],), len(matches), listed=True)
+    columns = tuple(column for column in work.option_columns if column is not None)
+    if len(set(columns)) == len(work.options):
+        return CandidateColumns(columns, len(columns))
+    # An option may be an entry of a column's list, such as `source.answers[0]`.
+    lists = {_list_of(option) for _, option in work.options}
+    if len(lists) == 1 and "" not in lists:
+        return CandidateColumns(tuple(lists), len(work.options), listed=True)
     texts = ", ".join(expression.text for _, expression in work.options)
     raise UsageError(
         f"{node.id}: the columns of the candidates are ambiguous: its options are {texts}",
         hint="name them: --as response_A,response_B",
     )
+
+
+def _list_of(option: Expression) -> str:
+    """The column whose entry the option is, "" for another option."""
+    path = option.path or ()
+    is_entry = len(path) == 3 and path[0] == "source" and isinstance(path[2], int)
+    return str(path[1]) if is_entry else ""
 
 
 def order_reader(

@@ -49,7 +49,7 @@ from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.permutation import holm_adjusted
 from verdict_cli.stats.simultaneous import JointEstimates
-from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.storage.tables.reader import table_rows
 
 _CALL_COLUMNS = (
     "row", "unit", "model", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
@@ -76,12 +76,12 @@ def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCo
     models = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
     prices: list[float | None] = []
     rows: dict[int, dict[str, float]] = {}
-    for batch in read_table(calls, _CALL_COLUMNS):
-        for values in zip(*(batch[name] for name in _CALL_COLUMNS), strict=True):
-            call = dict(zip(_CALL_COLUMNS, values, strict=True))
-            prices.append(_price(call, models.get((call["unit"], call["model"])), recorded))
-            units = rows.setdefault(call["row"], {})
-            units[call["unit"]] = units.get(call["unit"], 0.0) + (call["latency_s"] or 0.0)
+    for values in table_rows(calls, _CALL_COLUMNS):
+        call = dict(zip(_CALL_COLUMNS, values, strict=True))
+        unit = call["unit"]
+        prices.append(_price(call, models.get((unit, call["model"])), recorded))
+        units = rows.setdefault(call["row"], {})
+        units[unit] = units.get(unit, 0.0) + (call["latency_s"] or 0.0)
     amounts = [price for price in prices if price is not None]
     cost = math.fsum(amounts) if len(amounts) == len(prices) else None
     if recorded or not rows:

@@ -22,7 +22,7 @@ from verdict_cli.features.wizard.questions import Answers, ask_dataset, default_
 from verdict_cli.features.wizard.shipped_judge import EMBEDDED, shipped_judge
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.detect_models import KEYS, at_hand, decision_model_at_hand
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.storage.paths import output_errors
 
 _TRIED = 5
@@ -292,10 +292,9 @@ def _check(config: FilePath, data: str | None, *, try_rows: bool, quiet: bool) -
 
 def _hosted_models(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded baselines."""
-    llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
     names = {
         model.name
-        for work in llm_nodes
+        for _, work in plan.llm_nodes
         for model in (*work.models, *work.follow_up)
         if not model.api_base
     }

@@ -51,6 +51,12 @@ def read_table(
         yield {name: values.get(name, nulls) for name in wanted}
 
 
+def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The values of each row in these columns. Raises as `read_table` does."""
+    for batch in read_table(path, columns):
+        yield from zip(*(batch[name] for name in columns), strict=True)
+
+
 def _check_later(path: Path, absent: Sequence[str], names: Sequence[str]) -> None:
     """DataError for an absent column that every version writes."""
     missing = next((name for name in absent if name not in later_columns()), None)
