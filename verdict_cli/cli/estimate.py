@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from msgspec import Struct, structs
 
 from verdict_cli.cli.console import aligned, print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
-from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.open_dataset import check_data, opened_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData, Seed
 from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
@@ -55,8 +54,7 @@ def estimate(
         config, data, count = source_run.config, source_run.data, source_run.rows
         options = replace(options, settings=[*source_run.settings, *(options.settings or ())])
     plan = options.plan(config)
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+    with opened_dataset(plan, data, skip_bad_rows=skip_bad_rows) as dataset:
         facts = check_data(plan, dataset, limit=limit)
         with show_reading():
             dry = DryRun(plan, seed).add(stream_rows(dataset, facts.selection))

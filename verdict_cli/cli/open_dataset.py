@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -47,6 +49,13 @@ def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool =
     else:
         files = dataset_files(data)
     return dataset_for(plan, files, skip_bad_rows=skip_bad_rows, origins=origins)
+
+
+@contextmanager
+def opened_dataset(plan: Plan, data: str, *, skip_bad_rows: bool = False) -> Iterator[Dataset]:
+    """As `open_dataset`, with a directory for copies that is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        yield open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
 
 
 def check_data(

@@ -108,14 +108,11 @@ def _checked(config: Path, data: str | None, options: PipelineOptions) -> Checke
 
 def _check_data(checked: Checked, plan: Plan, data: str) -> None:
     """Add what the rows of the dataset say against the plan."""
-    import tempfile
-
-    from verdict_cli.cli.open_dataset import open_dataset
+    from verdict_cli.cli.open_dataset import opened_dataset
     from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
     from verdict_cli.run.preflight import preflight
 
-    with tempfile.TemporaryDirectory() as spool_to:
-        dataset = open_dataset(plan, data, Path(spool_to))
+    with opened_dataset(plan, data) as dataset:
         facts = preflight(plan, dataset)
         dry = sampled_dry_run(plan, dataset, facts)
     if checked.errors:

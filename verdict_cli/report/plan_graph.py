@@ -79,6 +79,8 @@ def as_mermaid(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+MOST_IN_BOX = 26
+"""Characters of a line in a box."""
 _WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
 
 
@@ -130,8 +132,8 @@ def as_svg(plan: Plan) -> str:
         parts.append(
             f"<g><title>{escape(node.id)}: {escape(_description(plan, node))}</title>"
             f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" style="fill: var(--paper, Canvas)" stroke="currentColor" stroke-width="{thick}"/>'
-            f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
-            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(plan, node)))}</text></g>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(visible_text(node.id, MOST_IN_BOX))}</text>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(visible_text(_kind(plan, node), MOST_IN_BOX))}</text></g>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -207,7 +209,3 @@ def _calls_of_groups(plan: Plan) -> dict[tuple[int, ...], int]:
             calls = len(work.unit.option_orders(0)) * work.reading.calls
             counts[node.groups] = counts.get(node.groups, 0) + calls
     return counts
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 26 else f"{text[:25]}…"

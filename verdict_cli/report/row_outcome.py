@@ -9,7 +9,7 @@ import orjson
 
 from verdict_cli.messages import Call
 from verdict_cli.plural import plural
-from verdict_cli.report.formatting import money
+from verdict_cli.report.formatting import money, visible_text
 
 _BRIEF = 72
 
@@ -72,8 +72,7 @@ def _quoted(speaker: str, text: str) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    text = _json(value)
-    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 1]}…"
+    return visible_text(_json(value), _BRIEF)
 
 
 def _json(value: Any) -> str:

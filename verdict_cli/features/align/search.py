@@ -12,7 +12,6 @@ import json
 import random
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from msgspec import Struct, structs
 from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import ask_to_spend, execute_all_or_exit
-from verdict_cli.cli.open_dataset import open_dataset
+from verdict_cli.cli.open_dataset import opened_dataset
 from verdict_cli.cli.progress import show_reading
 from verdict_cli.cli.study import (
     Arm,
@@ -77,11 +76,9 @@ def labelled_parts(
     """The labelled rows in three files, as they are in the dataset; their numbers; the digest of all. UsageError for too few."""
     right = compile_expression(target, ("source",))
     group = compile_expression(cluster, ("source",)) if cluster is not None else None
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        dataset = open_dataset(plan, labelled, Path(spool_to))
-        with show_reading(quiet=how.quiet):
-            data = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
-            keys, raw = _labelled_rows(dataset, data.selection, right, group)
+    with opened_dataset(plan, labelled) as dataset, show_reading(quiet=how.quiet):
+        data = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        keys, raw = _labelled_rows(dataset, data.selection, right, group)
     if len(keys) < LEAST_LABELS:
         raise UsageError(
             f"{plural(len(keys), 'row has|rows have')} a label; an alignment needs {LEAST_LABELS} or more",

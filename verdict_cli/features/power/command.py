@@ -4,7 +4,6 @@ from what is expected or from pilots.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.model_options import PipelineOptions
-from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.open_dataset import check_data, opened_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
 from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
@@ -140,8 +139,7 @@ def plan(
     if metric_name is None:
         usual = "mean" if evaluation.target is None else "accuracy"
         metric_name = evaluation.metrics[0] if evaluation.metrics else usual
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        dataset = open_dataset(pipeline, data, Path(spool_to))
+    with opened_dataset(pipeline, data) as dataset:
         facts = check_data(pipeline, dataset)
         available = facts.rows
         rows = stream_rows(dataset, facts.selection)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -57,13 +55,13 @@ class BestOfN(Struct, frozen=True):
 
 def read_prompts(plan: Plan, data: str, prompt: str, correct: str) -> list[PromptCandidates]:
     """The rows of a dataset by prompt. UsageError for a row without prompt or truth, and for a prompt with one candidate."""
-    from verdict_cli.cli.open_dataset import open_dataset
+    from verdict_cli.cli.open_dataset import opened_dataset
     from verdict_cli.storage.datasets.read import stream_rows
 
     names, truths = (compile_expression(text, ("source",)) for text in (prompt, correct))
     groups: dict[str, list[tuple[NamedValues, bool]]] = {}
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        for row in stream_rows(open_dataset(plan, data, Path(spool_to))):
+    with opened_dataset(plan, data) as dataset:
+        for row in stream_rows(dataset):
             try:
                 name, truth = names({"source": row.source}), truths({"source": row.source})
             except RowError as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import random
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -180,7 +179,8 @@ def write_battles(
     seed: int,
 ) -> None:
     """Write one row a battle, ready for `verdict run`. Raises DataError and UsageError."""
-    from verdict_cli.cli.open_dataset import open_dataset
+    from verdict_cli.cli.open_dataset import opened_dataset
+    from verdict_cli.storage.datasets.dataset import Dataset
     from verdict_cli.storage.datasets.read import stream_rows
     from verdict_cli.storage.paths import write_rows
 
@@ -189,12 +189,9 @@ def write_battles(
         raise UsageError(
             "--systems takes one file of outputs", hint="or one folder, or a quoted glob"
         )
-    with tempfile.TemporaryDirectory() as spool:
-        from verdict_cli.storage.datasets.dataset import Dataset
-
-        opened = open_dataset(plan, files[0], Path(spool))
-        dataset = Dataset(opened.files)
-        outputs = read_outputs((row.source for row in stream_rows(dataset)), columns, files[0])
+    with opened_dataset(plan, files[0]) as opened:
+        rows = stream_rows(Dataset(opened.files))
+        outputs = read_outputs((row.source for row in rows), columns, files[0])
     chosen = [battle_row(outputs, *pairing) for pairing in pairings(outputs, battles, seed)]
     counts = f"{plural(len(chosen), 'battle')} of {plural(len(outputs.systems), 'system')} at {len(outputs.rows):,} tasks"
     if battles is not None and len(chosen) < battles:

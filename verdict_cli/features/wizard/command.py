@@ -12,7 +12,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import PipelineOptions, RowOptions
-from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.open_dataset import check_data, opened_dataset
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.features.wizard.answers import BOOLEAN, choice_labels, label_words
@@ -268,10 +268,8 @@ def _check(config: FilePath, data: str | None, *, try_rows: bool, quiet: bool) -
     plan = PipelineOptions().plan(config)
     fixed = _hosted_models(PipelineOptions(model=EMBEDDED).plan(config, warn=False))
     if data is not None and (fixed or not try_rows):
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as spool_to:
-            check_data(plan, open_dataset(plan, data, FilePath(spool_to)))
+        with opened_dataset(plan, data) as dataset:
+            check_data(plan, dataset)
     if try_rows and fixed:
         print_error(
             f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})"

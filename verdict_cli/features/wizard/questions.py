@@ -26,6 +26,7 @@ from verdict_cli.features.wizard.columns import (
     main_column,
     read_columns,
 )
+from verdict_cli.report.formatting import visible_text
 
 NONE = "none"
 _GENERAL_LABELS = [
@@ -175,5 +176,4 @@ def _spoken(column: DatasetColumn) -> str:
 
 
 def _shorten(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_VALUE_CHARS else text[: _MOST_VALUE_CHARS - 1] + "…"
+    return visible_text(" ".join(str(value).split()), _MOST_VALUE_CHARS)
