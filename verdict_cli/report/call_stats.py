@@ -5,7 +5,7 @@ and how often a layer that stops early kept the result of all its units on the r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from verdict_cli.language.extractors.bound_extractor import (
     DEFAULTED_FIELD,
     MASS_FIELD,
 )
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.plan.node import Node, Plan, PoolNode
 from verdict_cli.run.compute import pooled_values
@@ -62,7 +63,7 @@ class _UnitTotals:
         self.cost_usd = 0.0
         self.seconds: list[Any] = []
 
-    def add(self, batch: dict[str, Any], mask: Any) -> None:
+    def add(self, batch: JsonObject, mask: Any) -> None:
         """Add the rows of a batch that are this unit's."""
         self.calls += int(mask.sum())
         self.failed += int(batch["failed"][mask].sum())
@@ -90,7 +91,7 @@ def by_unit(calls: Path) -> dict[str, UnitCalls]:
     totals_of: dict[str, _UnitTotals] = {}
     for batch in read_arrow(calls, _UNIT_COLUMNS):
         units = np.array(batch.column("unit").to_pylist(), dtype=object)
-        columns: dict[str, Any] = {name: floats(batch.column(name)) for name in _UNIT_COLUMNS[3:]}
+        columns: JsonObject = {name: floats(batch.column(name)) for name in _UNIT_COLUMNS[3:]}
         columns["failed"] = present(batch.column("failure"))
         columns["answered"] = present(batch.column("finish_reason"))
         for unit in dict.fromkeys(units):
@@ -241,7 +242,7 @@ def _kept(plan: Plan, early: EarlyStop, pool: Node, results: Path, seed: int) ->
             if status == "failed" or not is_audited(early, seed, identity):
                 kept.append(None)
                 continue
-            outputs: list[dict[str, Any] | None] = [None] * len(plan.nodes)
+            outputs: list[JsonObject | None] = [None] * len(plan.nodes)
             for leaf, names in columns.items():
                 values = {
                     field: batch[name][row] if name in batch else None
@@ -252,9 +253,7 @@ def _kept(plan: Plan, early: EarlyStop, pool: Node, results: Path, seed: int) ->
     return kept
 
 
-def _same_result(
-    early: EarlyStop, pool: Node, outputs: Sequence[dict[str, Any] | None]
-) -> bool | None:
+def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[JsonObject | None]) -> bool | None:
     count = len(early.items)
     started = first_batch(early)
     while started < count:
@@ -275,7 +274,7 @@ def _same_result(
     return _winners(pool, part) == _winners(pool, whole)
 
 
-def _winners(pool: Node, values: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _winners(pool: Node, values: Sequence[NamedValues]) -> list[Any]:
     assert isinstance(pool.work, PoolNode)
     unit = pool.work.unit
     return [

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from verdict_cli.messages import JsonObject
 from verdict_cli.report import formatting
 from verdict_cli.report.document import Part, Table
 
@@ -69,7 +70,7 @@ class Dots(Part, frozen=True):
         """In pixels."""
         return 64 + 26 * len(self.points)
 
-    def script_data(self) -> dict[str, Any]:
+    def script_data(self) -> JsonObject:
         """The data of the page's script."""
         return {
             "type": "dots",
@@ -130,7 +131,7 @@ class Scatter(Part, frozen=True):
     diagonal: bool = False
     caption: str = ""
 
-    def script_data(self) -> dict[str, Any]:
+    def script_data(self) -> JsonObject:
         """The data of the page's script."""
         return {
             "type": "scatter",
@@ -183,7 +184,7 @@ class Bars(Part, frozen=True):
     joined: bool = False
     caption: str = ""
 
-    def script_data(self) -> dict[str, Any]:
+    def script_data(self) -> JsonObject:
         """The data of the page's script."""
         return {
             "type": "bars",
@@ -223,7 +224,7 @@ class Matrix(Part, frozen=True):
         """In pixels."""
         return 76 + min(52, 420 // len(self.labels)) * len(self.labels)
 
-    def script_data(self) -> dict[str, Any]:
+    def script_data(self) -> JsonObject:
         """The data of the page's script."""
         labels = [formatting.visible_text(label, 60) for label in self.labels]
         return {"type": "matrix", "labels": labels, "counts": [list(row) for row in self.counts]}

@@ -18,6 +18,7 @@ from verdict_cli.language.conversation import (
     number_messages,
     transcript,
 )
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 
@@ -53,9 +54,9 @@ def chat_preview(value: Any) -> Any:
     return value if messages is None else str(transcript(messages))
 
 
-def chat_turns(messages: NumberedMessages, cut: Callable[[str], str], most: int) -> dict[str, Any]:
+def chat_turns(messages: NumberedMessages, cut: Callable[[str], str], most: int) -> JsonObject:
     """The turns for the page's script, and how many are left out because those before have `most` characters or more."""
-    turns: list[dict[str, Any]] = []
+    turns: list[JsonObject] = []
     size = 0
     for number, message in zip(messages.numbers, messages, strict=True):
         if size >= most:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import Latency, latency
@@ -105,7 +106,7 @@ def comparison_json(
     pipelines: Sequence[ComparedPipeline],
     comparison: RunComparison,
     changes: Sequence[PipelineChange] = (),
-) -> dict[str, Any]:
+) -> JsonObject:
     """The document of `verdict compare --json`; each pipeline has a letter, and the first is the reference."""
     letters = [pipeline.letter for pipeline in pipelines]
     names = pipeline_names(pipelines)
@@ -129,7 +130,7 @@ def comparison_json(
     }
 
 
-def _run_json(run: ComparedRun) -> dict[str, Any]:
+def _run_json(run: ComparedRun) -> JsonObject:
     facts, took = run.facts, run.latency
     keys = ("name", "status", "seed", "rows", "failed", "calls", "cost_usd", "wall_s")
     return {
@@ -146,7 +147,7 @@ def _run_json(run: ComparedRun) -> dict[str, Any]:
 
 def _evaluation_json(
     evaluation: ComparedEvaluation, letters: Sequence[str], level: float
-) -> dict[str, Any]:
+) -> JsonObject:
     flipped = [
         {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
         for flip in evaluation.flips
@@ -165,7 +166,7 @@ def _evaluation_json(
     }
 
 
-def _slice_json(part: Slice, letters: Sequence[str], level: float) -> dict[str, Any]:
+def _slice_json(part: Slice, letters: Sequence[str], level: float) -> JsonObject:
     return {
         "n": part.n,
         "figures": {
@@ -176,7 +177,7 @@ def _slice_json(part: Slice, letters: Sequence[str], level: float) -> dict[str, 
     }
 
 
-def _metric_json(against: AgainstReference, letters: Sequence[str], level: float) -> dict[str, Any]:
+def _metric_json(against: AgainstReference, letters: Sequence[str], level: float) -> JsonObject:
     spread = against.spread
     return {
         "values": dict(zip(letters, _values(against), strict=False)),
@@ -207,7 +208,7 @@ def _values(against: AgainstReference) -> list[float | None]:
     return [first, *(difference.second for difference in against.differences)]
 
 
-def _difference_json(difference: Difference) -> dict[str, Any]:
+def _difference_json(difference: Difference) -> JsonObject:
     change, rows = difference.change, difference.open_rows
     return {
         "difference": change.value,
@@ -220,13 +221,13 @@ def _difference_json(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _open_json(rows: OpenRows) -> dict[str, Any]:
+def _open_json(rows: OpenRows) -> JsonObject:
     """The share of rows that only one run scores, and the ends of the difference in the worst and the best case."""
     low = None if rows.worst is None else rows.worst.low
     return {"share": rows.share, "low": low, "high": None if rows.best is None else rows.best.high}
 
 
-def _test_json(test: Significance) -> dict[str, Any]:
+def _test_json(test: Significance) -> JsonObject:
     keys = ("name", "of", "n", "better", "worse", "p", "p_holm")
     return {key: getattr(test, key) for key in keys} | {
         "effect": {"name": test.effect_name, "value": test.effect}
@@ -560,7 +561,7 @@ class PipelineChange(Struct, frozen=True):
     values: tuple[Any, ...]
 
 
-def pipeline_changes(documents: Sequence[Mapping[str, Any]]) -> list[PipelineChange]:
+def pipeline_changes(documents: Sequence[NamedValues]) -> list[PipelineChange]:
     """The differences between resolved pipelines, in the order of the first; measuring keys are left out."""
     asked = [
         {key: value for key, value in document.items() if key not in _IGNORED}

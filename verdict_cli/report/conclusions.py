@@ -5,13 +5,14 @@ The sentence of a study (an audit, a sweep, a ranking) is in the package of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from verdict_cli.language.metric_registry import find_metric
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.stats.compare import MCNEMAR, Slice
@@ -79,7 +80,7 @@ def _counted(count: int, measures: Measures) -> str:
     return plural(count, "entry|entries" if measures.of == "entries" else "row")
 
 
-def wrong_rows(metrics: Mapping[str, Any]) -> int | None:
+def wrong_rows(metrics: NamedValues) -> int | None:
     """How many rows have another prediction than their target; None where that is not what the metrics are of."""
     matrix, accuracy = metrics.get("confusion"), metrics.get("accuracy")
     if matrix is not None and matrix.value is not None:

@@ -14,6 +14,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import VerdictError, internal_fault
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
@@ -211,7 +212,7 @@ class RowBrowser(Part, frozen=True):
     count: int
     note: str = ""
 
-    def script_data(self) -> dict[str, Any]:
+    def script_data(self) -> JsonObject:
         """The data of the page's script."""
         return {
             "columns": [column.as_json() for column in self.columns],
@@ -260,14 +261,14 @@ class ReportDocument(Struct, frozen=True):
     kicker: str = "Verdict report"
     lead: str = ""
     elsewhere: str = "in report.html"
-    data: Callable[[], Mapping[str, Any]] = dict
+    data: Callable[[], NamedValues] = dict
     conclusion: str = ""
     started: str = ""
     """When what is reported began, as ISO text."""
     seconds: float = 0.0
     """How long it took."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The content as JSON has it, the conclusion first."""
         return {**({"conclusion": self.conclusion} if self.conclusion else {}), **self.data()}
 

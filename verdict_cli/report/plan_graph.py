@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from html import escape
 from math import prod
-from typing import Any
 
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.levels import when_text
 from verdict_cli.plan.node import Node, Plan
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import visible_text
 
 
-def as_mapping(plan: Plan) -> dict[str, Any]:
+def as_mapping(plan: Plan) -> JsonObject:
     """`{"nodes", "edges", "roots", "leaves", "outputs"}`: ids as in result columns, edges sorted."""
     return {
         "nodes": [

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.report.call_stats import TokenMass
 from verdict_cli.run_facts import RunFacts
@@ -82,11 +83,11 @@ class EvaluationStudy(Protocol):
         """The key of its evaluation, such as `arena`."""
         ...
 
-    def summary_json(self) -> dict[str, Any]:
+    def summary_json(self) -> JsonObject:
         """What `verdict run --json` has of it."""
         ...
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """What `report.json` has of it."""
         ...
 
@@ -186,7 +187,7 @@ def _decimals(value: float) -> int:
     return -min(0, int(Decimal(repr(value)).as_tuple().exponent))
 
 
-def summary_json(report: Report) -> dict[str, Any]:
+def summary_json(report: Report) -> JsonObject:
     """The document that `verdict run --json` prints (language.md, section 12)."""
     facts = report.facts
     stages = {
@@ -218,14 +219,14 @@ def summary_json(report: Report) -> dict[str, Any]:
     }
 
 
-def metric_json(metric: MetricValue) -> dict[str, Any]:
+def metric_json(metric: MetricValue) -> JsonObject:
     """A metric as the short documents have it."""
     return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
 
 
-def full_json(report: Report) -> dict[str, Any]:
+def full_json(report: Report) -> JsonObject:
     """The content of `report.json`: everything that the report holds."""
-    content: dict[str, Any] = to_builtins(replace(report, studies={}))
+    content: JsonObject = to_builtins(replace(report, studies={}))
     del content["studies"]
     evaluations = {
         # report.json keeps its published key for the metrics
@@ -245,7 +246,7 @@ def full_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _facts_json(facts: RunFacts) -> dict[str, Any]:
+def _facts_json(facts: RunFacts) -> JsonObject:
     # The digests stay in run.json: they are those of this report's own files.
     return {
         **{key: value for key, value in facts.as_json().items() if key != "digests"},

@@ -15,6 +15,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.language.extractors.token_probability import is_logprob
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, image_notes
 from verdict_cli.report.compress import NESTED, encoded
@@ -41,7 +42,7 @@ _OWN = frozenset(column.name for column in RESULT_COLUMNS if not column.only)
 
 def row_details(
     results: Path, calls: Path, indices: Ints, most: int = MOST_TEXT_IN_DETAILS
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, JsonObject]]:
     """Index and details of each of these rows of `results`, in this order. Texts are cut at `most` characters."""
     row_of_call = _row_of_each_call(calls) if len(indices) else np.empty(0)
     for start in range(0, len(indices), ROWS_PER_READ):
@@ -67,7 +68,7 @@ def _row_of_each_call(calls: Path) -> Any:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _rows(batch: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+def _rows(batch: Mapping[str, list[Any]]) -> list[JsonObject]:
     return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
 
 
@@ -84,13 +85,13 @@ class _RowDetailsBuilder:
     """
 
     def __init__(
-        self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int
+        self, row: NamedValues, sources: Mapping[str, str], outputs: Sequence[str], most: int
     ) -> None:
         self.most = most
         self.row = row["row"]
         self.left_out = self.calls_left_out = self.calls_unreadable = 0
         self.failure = _failure(row)
-        self.chats: dict[str, dict[str, Any]] = {"source": {}, "outputs": {}}
+        self.chats: dict[str, JsonObject] = {"source": {}, "outputs": {}}
         self.turns_left_out = 0
         self.source = self.shown("source", {own: row[name] for name, own in sources.items()})
         given = _without_repeats({name: row[name] for name in outputs if row[name] is not None})
@@ -106,9 +107,9 @@ class _RowDetailsBuilder:
         ]
         self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRY_ROWS) for table in tables)
         self.outputs = self.shown("outputs", left)
-        self.calls: list[dict[str, Any]] = []
+        self.calls: list[JsonObject] = []
 
-    def shown(self, part: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def shown(self, part: str, values: NamedValues) -> JsonObject:
         """The values, shortened, without those that are conversations, which become chats of the part."""
         texts = {}
         for name, value in values.items():
@@ -123,7 +124,7 @@ class _RowDetailsBuilder:
                 self.turns_left_out += chat["left"]
         return texts
 
-    def add(self, call: Mapping[str, Any]) -> None:
+    def add(self, call: NamedValues) -> None:
         """Add the row's next call."""
         if len(self.calls) < MOST_CALLS:
             try:
@@ -133,7 +134,7 @@ class _RowDetailsBuilder:
         else:
             self.calls_left_out += 1
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> JsonObject:
         """The data of the page's script."""
         sentences = []
         if self.left_out:
@@ -160,7 +161,7 @@ class _RowDetailsBuilder:
             "cut": " ".join(sentences),
         }
 
-    def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def call(self, call: NamedValues) -> JsonObject:
         """The data of one call."""
         was_sent = call["prompt_tokens"] is not None and (
             call["prompt_tokens"] or call["completion_tokens"]
@@ -192,7 +193,7 @@ class _RowDetailsBuilder:
             "messages": [self.message(message) for message in messages],
         }
 
-    def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def message(self, message: NamedValues) -> JsonObject:
         """A message of a prompt, with notes in place of its images."""
         images = (
             image_notes([image["image"] for image in message["images"]])
@@ -214,9 +215,9 @@ class _RowDetailsBuilder:
         return f"{value[: self.most]}… ({len(value) - self.most:,} characters more)"
 
 
-def _without_repeats(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_repeats(values: NamedValues) -> JsonObject:
     """The values without those of the unit that gives the output, which `output` repeats."""
-    units: dict[str, dict[str, Any]] = {}
+    units: dict[str, JsonObject] = {}
     for name, value in values.items():
         unit, _, field = name.rpartition(".")
         units.setdefault(unit, {})[field] = value
@@ -225,7 +226,7 @@ def _without_repeats(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name.rpartition(".")[0] != repeated}
 
 
-def _failure(row: Mapping[str, Any]) -> str:
+def _failure(row: NamedValues) -> str:
     if row["status"] == "ok":
         return ""
     if row["status"] == "abstained":
@@ -255,7 +256,7 @@ def _probabilities(logprobs: Any) -> tuple[list[tuple[str, list[tuple[str, float
     return positions, invalid
 
 
-def _is_valid(alternative: Mapping[str, Any]) -> bool:
+def _is_valid(alternative: NamedValues) -> bool:
     """Whether it has a log-probability. JSON has null for numbers that are not finite."""
     logprob = alternative["logprob"]
     return logprob is not None and is_logprob(logprob)
@@ -268,7 +269,7 @@ class EntryTable(Struct, frozen=True):
     rows: list[list[Any]]
 
 
-def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str, Any]]:
+def entry_tables(outputs: NamedValues) -> tuple[list[EntryTable], JsonObject]:
     """A table for the units that share a list, from a row's columns by name; and the columns that are in none."""
     left = dict(outputs)
     shared: dict[tuple[str, ...], list[tuple[str, list[Any]]]] = {}
@@ -288,7 +289,7 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
         columns = ["entry", *names]
         rows: list[list[Any]] = [[number] for number in numbers]
         for position, cells in enumerate(rows):
-            known: Mapping[str, Any] = next(
+            known: NamedValues = next(
                 (entries[position] for _, entries in units if entries[position] is not None), {}
             )
             cells += [known.get(name) for name in names]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 
-from verdict_cli.messages import Call
+from verdict_cli.messages import Call, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report.formatting import money, visible_text
 
 _BRIEF = 72
 
 
-def brief(output: Mapping[str, Any]) -> str:
+def brief(output: NamedValues) -> str:
     """`score=4 explanation="The answer…"`, each value cut to a few words."""
     return " ".join(f"{name}={_short(value)}" for name, value in output.items())
 
 
-def fields(output: Mapping[str, Any], indent: str = "") -> list[str]:
+def fields(output: NamedValues, indent: str = "") -> list[str]:
     """A line for each field, with the other lines of a long text below."""
     lines = []
     width = max((len(str(name)) for name in output), default=0)

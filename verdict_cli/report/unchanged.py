@@ -14,6 +14,7 @@ from msgspec import structs
 
 import verdict_cli
 from verdict_cli.errors import DataError
+from verdict_cli.messages import JsonObject
 from verdict_cli.registry import is_extended
 from verdict_cli.report.report import Report, full_json
 from verdict_cli.run.digests import changed_files, file_digest, with_table_digests
@@ -83,7 +84,7 @@ def is_readable(report: Report) -> bool:
         return False
 
 
-def _report(content: dict[str, Any], facts: RunFacts) -> Report:
+def _report(content: JsonObject, facts: RunFacts) -> Report:
     """The report in the content of `report.json`. ValueError where it has not the form of one."""
     evaluations = {
         name: {**keys, "values": keys["figures"]} for name, keys in content["evaluations"].items()

@@ -31,6 +31,7 @@ from verdict_cli.cli.progress import show_steps
 from verdict_cli.errors import DataError, FetchError, OutputError, UsageError
 from verdict_cli.features.benchmarks.card import UNKNOWN, Card, CardFile, data_directory, local_path
 from verdict_cli.llm.backoff import delay_s
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets.dataset import Dataset
@@ -352,7 +353,7 @@ def _headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _chosen(repository: str, split: str | None, splits: Mapping[str, Any]) -> str:
+def _chosen(repository: str, split: str | None, splits: NamedValues) -> str:
     fitting = [name for name in splits if split in (None, name, name.rpartition("/")[2])]
     if len(fitting) == 1:
         return fitting[0]
@@ -425,7 +426,7 @@ def _finding(aspect: str, stated: str | None, actual: str) -> Finding:
     return Finding(aspect, "differs", f"{actual}; the card says {stated}")
 
 
-def _first(path: Path) -> Mapping[str, Any]:
+def _first(path: Path) -> NamedValues:
     first = next(stream_rows(Dataset((path,))), None)
     return {} if first is None else first.source
 

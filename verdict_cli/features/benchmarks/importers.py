@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.features.benchmarks.recorded import known_form, select_cases
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.messages import NamedValues
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows
@@ -279,7 +280,7 @@ def mtbench(path: Path) -> ImportedBenchmark:
 
 def _pair(
     identity: str, source: str, record: ImportedRecord, first: str, second: str, label: str
-) -> Mapping[str, Any]:
+) -> NamedValues:
     input_text = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
     return {
@@ -429,7 +430,7 @@ def _converted(path: Path) -> ImportedRows:
         }
 
 
-def _annotated(record: ImportedRecord) -> Mapping[str, Any]:
+def _annotated(record: ImportedRecord) -> NamedValues:
     experts = record["expert_annotations"]
     return {
         "id": f"{record['id']}-{record['model_id']}",

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.messages import JsonObject, NamedValues
 
 CaseRows = Iterable[dict[str, Any]]
 CaseInputs = tuple[CaseRows, CaseRows]
@@ -91,13 +92,13 @@ def open_recorded_file(path: Path) -> Iterator[TextIO]:
         raise DataError(Problem("bad-recording", message, _COPY, str(path))) from None
 
 
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
+def read_jsonl(path: Path) -> list[JsonObject]:
     """The objects of a JSONL file of the recordings."""
     with open_recorded_file(path) as file:
         return [json.loads(line) for line in file]
 
 
-def _reply(row_id: Any, text: str, unit: str = "judge", **more: Any) -> dict[str, Any]:
+def _reply(row_id: Any, text: str, unit: str = "judge", **more: Any) -> JsonObject:
     """A recorded reply to a unit's call for a row."""
     return {"id": row_id, "unit": unit, "reply": text, **more}
 
@@ -198,7 +199,7 @@ def xstest_cases(data: Path) -> Iterator[Case]:
 
     def inputs() -> CaseInputs:
         with open_recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
-            rows: list[dict[str, Any]] = [
+            rows: list[JsonObject] = [
                 {**row, "unsafe": row["type"].startswith("contrast_")}
                 for row in csv.DictReader(file)
             ]
@@ -281,7 +282,7 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
         yield Case(f"alpacaeval/{model}", "alpacaeval", inputs, _win_rates(row))
 
 
-def _tokens(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _tokens(row: NamedValues) -> list[JsonObject]:
     return [{"token": token, "logprob": value} for token, value in row["top_logprobs"]]
 
 
@@ -410,14 +411,14 @@ def _pipeline(evaluator: str, strategy: str) -> tuple[str, tuple[str, ...]]:
 
 
 @cache
-def _outputs(folder: Path, evaluator: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+def _outputs(folder: Path, evaluator: str) -> dict[tuple[str, str], list[JsonObject]]:
+    grouped: dict[tuple[str, str], list[JsonObject]] = {}
     for output in read_jsonl(folder / f"outputs_{evaluator}.jsonl.gz"):
         grouped.setdefault((output["subset"], output["strategy"]), []).append(output)
     return grouped
 
 
-def _replies(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _replies(output: JsonObject) -> Iterator[JsonObject]:
     """The verdicts' texts; metrics and reference answers that were written before them are left out."""
     stages = [stage for stage in output["stages"] if "auxiliary" not in stage]
     for stage, again in zip(stages, ("", "_again"), strict=False):
@@ -525,7 +526,7 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
         )
 
 
-def _published(folder: Path, method: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _published(folder: Path, method: str) -> Iterator[tuple[str, str, str, JsonObject]]:
     """Responder, judge, prompt and values of each run; averages over runs are left out."""
     with open_recorded_file(folder / f"published_{method}_performance.json") as file:
         published = json.load(file)
@@ -554,7 +555,7 @@ RUN_VALUES = (
 """What is published of a run: its name, our metric, and the key."""
 
 
-def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
+def _published_values(run: JsonObject) -> tuple[PublishedValue, ...]:
     notes = {} if run["prediction_error_num"] else {"precision": NO_POSITIVE}
     return tuple(
         PublishedValue(name, metric, run["metrics"][key], 6, notes.get(key, ""))
@@ -563,18 +564,18 @@ def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
 
 
 @cache
-def _simple(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    grouped: dict[str, list[dict[str, Any]]] = {}
+def _simple(folder: Path) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = {}
     for row in read_jsonl(folder / f"simple__{TASK}.jsonl.gz"):
         grouped.setdefault(row["responder"], []).append(row)
     return grouped
 
 
-def _seat(row: dict[str, Any]) -> int:
+def _seat(row: JsonObject) -> int:
     return JURY.index(row["judge"]) * len(PROMPTS) + PROMPTS.index(row["prompt"])
 
 
-def _labels(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _labels(rows: list[JsonObject]) -> list[JsonObject]:
     return [{"id": row["id"], "label": row["label"]} for row in rows]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from msgspec import Struct
@@ -33,6 +33,7 @@ from verdict_cli.features.benchmarks.importers import import_benchmark
 from verdict_cli.features.sweep.command import StudyCommand, run_study
 from verdict_cli.features.sweep.study_file import read_study, studies
 from verdict_cli.language.package_files import named_config
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.formatting import money
@@ -134,7 +135,7 @@ def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperR
     return PaperRows(target, count, tuple(notes))
 
 
-def _subset(table: PaperTable, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _subset(table: PaperTable, rows: Iterator[NamedValues]) -> Iterator[NamedValues]:
     if table.subset is None:
         return rows
     column, value = table.subset
@@ -262,7 +263,7 @@ def _standings(comparison: PublishedComparison) -> Table:
     return Table(("judge", comparison.metric, "95% interval", ""), rows, (1,), strong=strong)
 
 
-def _json(results: Sequence[TableResult], folder: Path) -> dict[str, Any]:
+def _json(results: Sequence[TableResult], folder: Path) -> JsonObject:
     from verdict_cli.report.report import metric_json
 
     tables = []
@@ -439,7 +440,7 @@ def _frontier(pipeline: str, data: str | None, folder: Path) -> StudyCommand:
 
 
 def _study_command(
-    name: str, facts: dict[str, Any], data: str, folder: Path, notes: Sequence[str]
+    name: str, facts: JsonObject, data: str, folder: Path, notes: Sequence[str]
 ) -> StudyCommand:
     """The command of a study that comes with verdict."""
     path = studies()[name]

@@ -18,6 +18,7 @@ from msgspec import Struct
 from verdict_cli import __version__
 from verdict_cli.cli.console import print_message
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.report.compress import encoded
 from verdict_cli.run.load_run import RunResult
@@ -35,7 +36,7 @@ class ScoredRow(Struct, frozen=True):
 
     index: int
     id: Any
-    source: Mapping[str, Any]
+    source: NamedValues
     judged: JudgedSpan | None
     scores: tuple[Score, ...]
     failure: str
@@ -194,7 +195,7 @@ def _otlp(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
         yield encoded({"resourceLogs": logs}) + b"\n"
 
 
-def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str, Any]]:
+def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[JsonObject]:
     judged_at = str(round(datetime.fromisoformat(run.facts.started).timestamp() * 1e9))
     observed = str(time.time_ns())
     for row in rows:
@@ -222,7 +223,7 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[dict[str
             }
 
 
-def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _attributes(values: NamedValues) -> list[JsonObject]:
     """Attributes in OTLP's JSON, where 64-bit integers are texts."""
     kinds: dict[type, tuple[str, Callable[[Any], Any]]] = {
         str: ("stringValue", str),

@@ -15,6 +15,7 @@ from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
 from verdict_cli.features.imports.logs import LOG_FORMATS, not_in_format, read_logs
 from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.storage.tables.human_labels import FILE as LABELS
 
@@ -87,7 +88,7 @@ def import_(
         )
 
 
-def _rows_at(files: list[Path], path: str) -> Iterator[dict[str, Any]]:
+def _rows_at(files: list[Path], path: str) -> Iterator[JsonObject]:
     from verdict_cli.features.imports.logs import items_at
 
     for file in files:
@@ -105,7 +106,7 @@ class _Found:
         self.unanswered = 0
         self.reason = ""
 
-    def noting(self, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def noting(self, rows: Iterator[JsonObject]) -> Iterator[JsonObject]:
         """The rows, counted as they pass."""
         for row in rows:
             if isinstance(row.get("scores"), dict):
@@ -149,6 +150,6 @@ def _write_parquet(part: Path, out: Path, rows: Rows, read: Callable[[], Rows]) 
     return count
 
 
-def _groups(rows: Rows) -> Iterator[list[dict[str, Any]]]:
+def _groups(rows: Rows) -> Iterator[list[JsonObject]]:
     while group := list(itertools.islice(rows, ROWS_PER_GROUP)):
         yield group

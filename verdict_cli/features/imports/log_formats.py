@@ -23,12 +23,13 @@ from verdict_cli.features.imports.logs import (
     unique_names,
 )
 from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.messages import JsonObject
 from verdict_cli.regex import regex
 from verdict_cli.storage.file_reads import report_read
 
 
 @object_rows("messages", "data")
-def chat_lines(place: LogPlace, line: dict[str, Any], index: int) -> LogRow:
+def chat_lines(place: LogPlace, line: JsonObject, index: int) -> LogRow:
     """A line of OpenAI's chat form: a request, one of a batch, a fine-tuning example, or a logged request with its response."""
     request = next(
         (line[key] for key in ("body", "request") if isinstance(line.get(key), dict)), line
@@ -69,9 +70,7 @@ _OTHER_LINES = {
 }
 
 
-def _chat_messages(
-    line: dict[str, Any], request: dict[str, Any], response: dict[str, Any]
-) -> list[Any] | None:
+def _chat_messages(line: JsonObject, request: JsonObject, response: JsonObject) -> list[Any] | None:
     """The messages of a request and its reply, of chat completions or of the Responses API; None where there are none."""
     choices = response.get("choices") or line.get("choices") or []
     replied = (
@@ -99,7 +98,7 @@ _TASK = regex(r"samples_(.+?)_\d{4}-\d{2}-\d{2}T")
 
 
 @object_rows("samples")
-def lm_eval_samples(place: LogPlace, sample: dict[str, Any], _: int) -> LogRow:
+def lm_eval_samples(place: LogPlace, sample: JsonObject, _: int) -> LogRow:
     """A document of the LM Evaluation Harness (`lm_eval --log_samples`, `samples_TASK_TIME.jsonl`). `output` is the filtered
     response; of a multiple-choice task, the index of the likeliest choice."""
     identity = place.required(sample, "doc_id", int)
@@ -161,7 +160,7 @@ _OBSERVATIONS = frozenset(
 
 
 @object_rows("data", "traces", "trace")
-def langfuse_traces(place: LogPlace, trace: dict[str, Any], _: int) -> LogRow | None:
+def langfuse_traces(place: LogPlace, trace: JsonObject, _: int) -> LogRow | None:
     """A trace of Langfuse, of an export or a page of its public API; of an export of observations, a generation."""
     kind = str(trace.get("type") or "").upper()
     if kind in _OBSERVATIONS:
@@ -211,7 +210,7 @@ def _langfuse_conversation(value: Any) -> tuple[Any, Any]:
     return conversation_or_text(value)
 
 
-def _langfuse_scores(scores: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _langfuse_scores(scores: Any) -> tuple[JsonObject, JsonObject]:
     """The scores and their comments by name: a list of score objects in the API, `{name: [values]}` or `{name: value}` in
     exports. Repeated names are numbered."""
     if isinstance(scores, dict):
@@ -233,7 +232,7 @@ def _langfuse_scores(scores: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(zip(names, (value for _, value in valid_scores), strict=True)), comments
 
 
-def _langfuse_value(score: dict[str, Any]) -> Any:
+def _langfuse_value(score: JsonObject) -> Any:
     """The value of a score: the API gives a category as 0 with its name beside it."""
     value, text = score.get("value"), score.get("stringValue", score.get("string_value"))
     kind = str(score.get("dataType", score.get("data_type")) or "").upper()
@@ -252,7 +251,7 @@ _STRIPPED = "the output was left out of the file: PROMPTFOO_STRIP_RESPONSE_OUTPU
 
 
 @object_rows("results.results", "results")
-def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> LogRow:
+def promptfoo_results(place: LogPlace, result: JsonObject, index: int) -> LogRow:
     """A test case and prompt of promptfoo (`promptfoo eval -o out.json` or `.jsonl`, and older exports)."""
     raw = place.within("prompt").required(place.required(result, "prompt", dict), "raw", str)
     prompt, text = conversation_or_text(parsed(raw, ("[",)))
@@ -294,7 +293,7 @@ def promptfoo_results(place: LogPlace, result: dict[str, Any], index: int) -> Lo
     )
 
 
-def _promptfoo_scores(result: dict[str, Any], components: list[dict[str, Any]]) -> dict[str, Any]:
+def _promptfoo_scores(result: JsonObject, components: list[JsonObject]) -> JsonObject:
     """The scores of named metrics, and of each assertion without a metric by its type."""
     unnamed = [part for part in components if not (part.get("assertion") or {}).get("metric")]
     kinds = unique_names(
@@ -351,10 +350,10 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
     )
 
 
-def _deepeval_messages(place: LogPlace, case: dict[str, Any]) -> list[dict[str, Any]] | None:
+def _deepeval_messages(place: LogPlace, case: JsonObject) -> list[JsonObject] | None:
     """The messages of a conversational test case; None for another one. Before DeepEval 3, each of its turns was a test
     case with an input and an output."""
-    messages: list[dict[str, Any]] = []
+    messages: list[JsonObject] = []
     if "turns" in case:
         for index, turn in enumerate(place.required(case, "turns", list)):
             inside = place.within(f"turns[{index}]")
@@ -374,7 +373,7 @@ def _deepeval_messages(place: LogPlace, case: dict[str, Any]) -> list[dict[str, 
     return messages
 
 
-def _tool_calls(place: LogPlace, turn: dict[str, Any]) -> dict[str, Any]:
+def _tool_calls(place: LogPlace, turn: JsonObject) -> JsonObject:
     calls = [
         {"name": place.required(call, "name", str), "arguments": call.get("inputParameters") or {}}
         for call in turn.get("toolsCalled") or []
@@ -439,7 +438,7 @@ def _archive(path: Path) -> Iterator[LogRow]:
                 yield _inspect_row(place, sample, model)
 
 
-def _member(path: Path, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> JsonObject:
     try:
         value = json.loads(_content(path, archive, archive.getinfo(name)))
     except (

@@ -23,6 +23,7 @@ from verdict_cli.language.conversation import (
     looks_like_conversation,
     read_conversation,
 )
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.registry import Registry
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.datasets.json_files import jsonl_records, parse_json_line
@@ -118,8 +119,8 @@ class LogPlace(Struct, frozen=True):
         output: Any = None,
         messages: Any = None,
         target: Any = None,
-        scores: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        scores: NamedValues | None = None,
+        metadata: NamedValues | None = None,
         **more: Any,
     ) -> LogRow:
         """A row with the columns of every format. `messages` may be in any API's form; input and output that are missing
@@ -150,7 +151,7 @@ class LogPlace(Struct, frozen=True):
 _KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a number"}
 
 
-def _last_text(messages: Sequence[Mapping[str, Any]], role: str) -> str | None:
+def _last_text(messages: Sequence[NamedValues], role: str) -> str | None:
     return next(
         (
             answer_text(message["content"])
@@ -189,13 +190,13 @@ def not_in_format(path: Path, message: str, hint: str = "", line: int = 0) -> Da
 def object_rows(
     *lists: str,
 ) -> Callable[
-    [Callable[[LogPlace, dict[str, Any], int], LogRow | None]], Callable[[Path], Iterator[LogRow]]
+    [Callable[[LogPlace, JsonObject, int], LogRow | None]], Callable[[Path], Iterator[LogRow]]
 ]:
     """Make a reader of a file from a function that makes a row of one object, its place and its number. The objects are
     lines, or the items of the first of the `lists` that the document has. None is no row."""
 
     def reader(
-        row: Callable[[LogPlace, dict[str, Any], int], LogRow | None],
+        row: Callable[[LogPlace, JsonObject, int], LogRow | None],
     ) -> Callable[[Path], Iterator[LogRow]]:
         @wraps(row)
         def rows(path: Path) -> Iterator[LogRow]:
@@ -264,7 +265,7 @@ def lists_at(path: Path, paths: list[str]) -> list[str]:
     return [inner for inner in paths if _start(path, inner) in _STARTS]
 
 
-def log_objects(path: Path, *lists: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def log_objects(path: Path, *lists: str) -> Iterator[tuple[str, JsonObject]]:
     """The objects of a log, each with its place: JSON lines, or the items of a document's list at the first of the
     `places` that the document has.
 
@@ -312,7 +313,7 @@ def _is_lines(path: Path) -> bool:
         )
 
 
-def _line_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _line_objects(path: Path) -> Iterator[tuple[str, JsonObject]]:
     for line, record in jsonl_records(path):
         if not isinstance(record, dict):
             raise DataError(record.at(str(path), line, record.column, ""))

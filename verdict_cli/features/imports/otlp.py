@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, not_in_format, parsed
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 
@@ -34,9 +35,9 @@ _DETAILS = "gen_ai.client.inference.operation.details"
 _OPENINFERENCE = regex(r"llm\.(input|output)_messages\.(\d{1,6})\.message\.(.+)", re.ASCII)
 
 
-def _with_openinference(values: dict[str, Any]) -> dict[str, Any]:
+def _with_openinference(values: JsonObject) -> JsonObject:
     """The attributes, with those of OpenInference under the names of the GenAI conventions."""
-    renamed: dict[str, Any] = {}
+    renamed: JsonObject = {}
     for name, value in values.items():
         match = _OPENINFERENCE.fullmatch(name)
         if match is None:
@@ -53,10 +54,10 @@ def _with_openinference(values: dict[str, Any]) -> dict[str, Any]:
     return {**renamed, **values}
 
 
-def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
+def numbered_messages(values: NamedValues, side: str) -> list[Any]:
     """The messages in attributes such as `gen_ai.prompt.0.content`; of several completions, the first."""
-    messages: dict[int, dict[str, Any]] = {}
-    calls: dict[int, dict[int, dict[str, Any]]] = {}
+    messages: dict[int, JsonObject] = {}
+    calls: dict[int, dict[int, JsonObject]] = {}
     for name, value in values.items():
         match = _NUMBERED.fullmatch(name)
         if match is None or match[1] != ("prompt" if side == "input" else "completion"):
@@ -75,7 +76,7 @@ def numbered_messages(values: Mapping[str, Any], side: str) -> list[Any]:
     return [_with_content(messages[number]) for number in numbers]
 
 
-def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tuple[str, list[Any]]:
+def event_messages(name: Any, values: NamedValues, body: Any = None) -> tuple[str, list[Any]]:
     """(`input` or `output`, messages) of an event or a log record of a span; no messages where it is another one.
 
     The content is the record's body, or the event's attributes, as JSON text in `gen_ai.event.content`.
@@ -100,7 +101,7 @@ def event_messages(name: Any, values: Mapping[str, Any], body: Any = None) -> tu
     return "input", [_message(event, _EVENT_ROLES[name])]
 
 
-def _message(content: Mapping[str, Any], role: str) -> dict[str, Any]:
+def _message(content: NamedValues, role: str) -> JsonObject:
     message = {"role": role, "content": parsed_parts(content.get("content"))}
     calls = parsed(content.get("tool_calls"))
     if isinstance(calls, list):
@@ -110,7 +111,7 @@ def _message(content: Mapping[str, Any], role: str) -> dict[str, Any]:
     return _with_content(message)
 
 
-def _with_content(message: dict[str, Any]) -> dict[str, Any]:
+def _with_content(message: JsonObject) -> JsonObject:
     """The message; a missing content, of one that calls no tool, is empty: it was not recorded."""
     return (
         message
@@ -140,7 +141,7 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
     The conversation is that of the call that ended last: its input and its output messages, of the span, of its events, or
     of log records in the same file. Raises DataError for a document without `resourceSpans`, and a span without ids.
     """
-    traces: dict[str, dict[str, Any]] = defaultdict(_new_trace)
+    traces: dict[str, JsonObject] = defaultdict(_new_trace)
     for place, resource in _resources(path):
         if "scopeLogs" in resource:
             with place.known_shape():
@@ -176,7 +177,7 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
                 )
 
 
-def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
+def _resources(path: Path) -> Iterator[tuple[LogPlace, JsonObject]]:
     """The resources' spans: of one document, or of one a line."""
     for name, item in log_objects(path, "resourceSpans"):
         kind = next((kind for kind in ("resourceSpans", "resourceLogs") if kind in item), None)
@@ -188,7 +189,7 @@ def _resources(path: Path) -> Iterator[tuple[LogPlace, dict[str, Any]]]:
             yield place, place.required({kind: resource}, kind, dict)
 
 
-def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
+def _add(place: LogPlace, span: Any, traces: dict[str, JsonObject]) -> None:
     identity, span_id = place.required(span, "traceId", str), place.required(span, "spanId", str)
     trace = traces[identity]
     values = _with_openinference(_attributes(span.get("attributes")))
@@ -227,7 +228,7 @@ def _add(place: LogPlace, span: Any, traces: dict[str, dict[str, Any]]) -> None:
         trace["metadata"] |= {"name": span.get("name")}
 
 
-def _new_trace() -> dict[str, Any]:
+def _new_trace() -> JsonObject:
     return {
         "called": False,
         "ended": -1,
@@ -242,7 +243,7 @@ def _new_trace() -> dict[str, Any]:
     }
 
 
-def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any]]) -> None:
+def _add_records(place: LogPlace, resource: Any, traces: dict[str, JsonObject]) -> None:
     """Add the messages in log records. Of each trace, those of the span are kept whose records come last."""
     for position, scope in enumerate(place.required(resource, "scopeLogs", list)):
         inside = place.within(f"scopeLogs[{position}]")
@@ -264,7 +265,7 @@ def _add_records(place: LogPlace, resource: Any, traces: dict[str, dict[str, Any
                 trace["logged"][side] += messages
 
 
-def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
+def _add_score(values: JsonObject, trace: JsonObject) -> None:
     name = str(values.get(f"{_SCORE}name", "score"))
     value = values.get(f"{_SCORE}score.value")
     trace["scores"][name] = values.get(f"{_SCORE}score.label") if value is None else value
@@ -272,7 +273,7 @@ def _add_score(values: dict[str, Any], trace: dict[str, Any]) -> None:
         trace["explanations"][name] = values[f"{_SCORE}explanation"]
 
 
-def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
+def _messages(place: LogPlace, values: JsonObject, side: str) -> list[Any]:
     """The messages of a span: structured, or as JSON text, which is what most SDKs write."""
     name = f"gen_ai.{side}.messages"
     content = values.get(name)
@@ -284,7 +285,7 @@ def _messages(place: LogPlace, values: dict[str, Any], side: str) -> list[Any]:
     return [] if content is None else place.required({name: content}, name, list)
 
 
-def _attributes(pairs: Any) -> dict[str, Any]:
+def _attributes(pairs: Any) -> JsonObject:
     return {
         pair["key"]: _value(pair.get("value"))
         for pair in pairs or []

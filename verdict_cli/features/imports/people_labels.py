@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, not_in_format
+from verdict_cli.messages import NamedValues
 
 _LABEL = "label"
 _ONE_QUESTION = f"keep one of them, or name it `{_LABEL}`"
@@ -28,7 +29,7 @@ def label_studio(path: Path) -> Iterator[LogRow]:
         yield from ({"id": row_id, **line} for line in lines)
 
 
-def _annotation(place: LogPlace, annotation: Mapping[str, Any]) -> LogRow:
+def _annotation(place: LogPlace, annotation: NamedValues) -> LogRow:
     by = annotation.get("completed_by")
     if isinstance(by, Mapping):
         by = by.get("email") or by.get("id")

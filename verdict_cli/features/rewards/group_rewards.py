@@ -30,7 +30,7 @@ from verdict_cli.features.rank.tournament import (
     group_contests,
     round_robin,
 )
-from verdict_cli.messages import Result
+from verdict_cli.messages import NamedValues, Result
 from verdict_cli.plan.node import Plan
 
 JudgeRows = Callable[[Sequence[Mapping[str, Any]]], Awaitable[list[Result]]]
@@ -52,7 +52,7 @@ class GroupJudge(Struct, frozen=True):
         return GroupJudge(columns, order_reader(plan, choice, columns.count), both, seed)
 
     async def rewards(
-        self, groups: Sequence[tuple[Mapping[str, Any], Sequence[str]]], judge: JudgeRows
+        self, groups: Sequence[tuple[NamedValues, Sequence[str]]], judge: JudgeRows
     ) -> list[list[float | None]]:
         """The rewards of each group: a row that its rollouts share, and their texts. None where no comparison succeeded."""
         plans = [self._contests(shared, texts) for shared, texts in groups]
@@ -68,7 +68,7 @@ class GroupJudge(Struct, frozen=True):
             for (_, texts), contests in zip(groups, plans, strict=True)
         ]
 
-    def _contests(self, shared: Mapping[str, Any], texts: Sequence[str]) -> list[tuple[int, ...]]:
+    def _contests(self, shared: NamedValues, texts: Sequence[str]) -> list[tuple[int, ...]]:
         count, size = len(texts), self.columns.count
         if count < 2:
             return []

@@ -12,7 +12,7 @@ from msgspec import Struct
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import choosing_unit
 from verdict_cli.language.authoring.arguments import ModelLike
-from verdict_cli.messages import Result
+from verdict_cli.messages import JsonObject, NamedValues, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judge import Judge
 from verdict_cli.python.pipeline import Pipeline
@@ -28,8 +28,8 @@ TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "en
 
 
 def trl_rows(
-    prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    prompts: Sequence[Any], completions: Sequence[Any], columns: NamedValues
+) -> list[JsonObject]:
     """TRL's `reward_func(prompts, completions, **columns)`: texts, or conversations as lists of messages."""
 
     def is_column(name: str, values: Any) -> bool:
@@ -39,7 +39,7 @@ def trl_rows(
             and len(values) == len(prompts)
         )
 
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for index, (prompt, completion) in enumerate(_zipped(prompts=prompts, completions=completions)):
         row = {name: values[index] for name, values in columns.items() if is_column(name, values)}
         row |= {"prompt": prompt, "completion": completion, "response": text_of(completion)}
@@ -50,10 +50,10 @@ def trl_rows(
 
 
 def verl_row(
-    data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None
-) -> dict[str, Any]:
+    data_source: Any, solution_str: str, ground_truth: Any, extra_info: NamedValues | None
+) -> JsonObject:
     """verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`; keys of `extra_info` are columns too."""
-    row: dict[str, Any] = {str(name): value for name, value in (extra_info or {}).items()}
+    row: JsonObject = {str(name): value for name, value in (extra_info or {}).items()}
     row |= {"data_source": data_source, "solution_str": solution_str, "ground_truth": ground_truth}
     return row | {
         "extra_info": dict(extra_info or {}),
@@ -126,7 +126,7 @@ class TrainerRewards(Struct, frozen=True):
         )
 
     async def of_rows(
-        self, rows: Sequence[Mapping[str, Any]], judge: JudgeRows
+        self, rows: Sequence[NamedValues], judge: JudgeRows
     ) -> dict[str, list[float | None]]:
         """`reward` and each criterion of every row; None for a row that failed, abstained, or has no number."""
         if self.group is None:
@@ -158,7 +158,7 @@ class TrainerRewards(Struct, frozen=True):
         return {REWARD: rewards}
 
 
-def _shared(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _shared(rows: Sequence[NamedValues]) -> JsonObject:
     """The columns that the rollouts of a prompt share."""
     first, *other_rows = rows
     return {
@@ -238,7 +238,7 @@ def verl_reward(
         data_source: Any,
         solution_str: str,
         ground_truth: Any,
-        extra_info: Mapping[str, Any] | None = None,
+        extra_info: NamedValues | None = None,
         **_: Any,
     ) -> dict[str, float]:
         rewards = judge.rewards_of([verl_row(data_source, solution_str, ground_truth, extra_info)])
@@ -281,11 +281,11 @@ class TrainerJudge(Judge):
         """Whether rollouts of one prompt are compared with each other."""
         return self._rewards.group is not None
 
-    def rewards_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    def rewards_of(self, rows: Sequence[NamedValues]) -> dict[str, list[float | None]]:
         """`reward` and each criterion of every row, None for a row without one."""
 
         async def work(session: JudgeSession) -> dict[str, list[float | None]]:
-            async def judge(batch: Sequence[Mapping[str, Any]]) -> list[Result]:
+            async def judge(batch: Sequence[NamedValues]) -> list[Result]:
                 return await session.judge_all(batch, lambda result: result, self._concurrency)
 
             return await self._rewards.of_rows(rows, judge)
@@ -318,10 +318,10 @@ class SharedBatches:
     def __init__(self, judge: TrainerJudge) -> None:
         self.judge = judge
         self._lock = Lock()
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[JsonObject] = []
         self._found: dict[str, list[float | None]] = {}
 
-    def rewards(self, which: str, rows: list[dict[str, Any]]) -> list[float | None]:
+    def rewards(self, which: str, rows: list[JsonObject]) -> list[float | None]:
         """One reward of every row. The same function called with equal rows again judges them again."""
         with self._lock:
             if which not in self._found or rows != self._rows:

@@ -14,6 +14,7 @@ import typer
 from verdict_cli import __version__
 from verdict_cli.cli.options import CommandCall
 from verdict_cli.errors import UsageError
+from verdict_cli.messages import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class TraceOption:
 
 @contextmanager
 def trace_to_otel(
-    extras: dict[str, Any], *, content: bool, environ: Mapping[str, str] = os.environ
+    extras: JsonObject, *, content: bool, environ: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
     """Send spans and scores to the end, with the observer in ``extras``. UsageError if OpenTelemetry or the exporter is not installed."""
     try:

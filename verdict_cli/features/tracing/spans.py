@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from time import time_ns
@@ -26,7 +26,17 @@ from opentelemetry.trace import (
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
-from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row
+from verdict_cli.messages import (
+    Ask,
+    Failure,
+    JsonObject,
+    Message,
+    NamedValues,
+    Output,
+    Reply,
+    Request,
+    Row,
+)
 from verdict_cli.model import Model
 from verdict_cli.run.observer import (
     EVALUATION_EVENT,
@@ -107,9 +117,7 @@ class OpenTelemetrySpans(RunObserver):
 
             yield ended
 
-    def _send_scores(
-        self, scores: Iterable[Score], attributes: Mapping[str, Any], span: Span
-    ) -> None:
+    def _send_scores(self, scores: Iterable[Score], attributes: NamedValues, span: Span) -> None:
         """An event for each score, in the context of the span: a span that has ended takes no event of its own."""
         if self._logger is None:
             return
@@ -162,7 +170,7 @@ class OpenTelemetrySpans(RunObserver):
     def _span(
         self,
         name: str,
-        attributes: Mapping[str, Any],
+        attributes: NamedValues,
         kind: SpanKind = SpanKind.INTERNAL,
         links: Sequence[Link] = (),
     ) -> Iterator[Span]:
@@ -217,10 +225,10 @@ def _span_context(judged: JudgedSpan) -> SpanContext | None:
     )
 
 
-def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) -> dict[str, Any]:
+def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) -> JsonObject:
     """The attributes that all calls of a model share."""
     prefix, slash, short = name.partition("/")
-    attributes: dict[str, Any] = {
+    attributes: JsonObject = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": _PROVIDERS.get(prefix, prefix) if slash else "openai",
         "gen_ai.request.model": short or name,
@@ -234,7 +242,7 @@ def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) 
     return attributes
 
 
-def _request_attributes(request: Request) -> dict[str, Any]:
+def _request_attributes(request: Request) -> JsonObject:
     """The request's parameters, and which call of the run it is."""
     sampling = request.model.sampling()
     attributes = {
@@ -255,7 +263,7 @@ def _request_attributes(request: Request) -> dict[str, Any]:
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> JsonObject:
     """A message in the conventions' shape, without its images."""
     return {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
 

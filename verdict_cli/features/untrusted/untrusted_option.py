@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from verdict_cli.cli.options import CommandCall
 from verdict_cli.errors import UsageError
+from verdict_cli.messages import NamedValues
 from verdict_cli.storage.paths import is_remote_url
 
 
@@ -49,7 +49,7 @@ class UntrustedOption:
         return nullcontext()
 
 
-def _files(options: Mapping[str, Any]) -> list[Any]:
+def _files(options: NamedValues) -> list[Any]:
     """The pipelines and the dataset that the command names."""
     configs = options["configs"] if "configs" in options else [options["config"]]
     return [*configs, *([options["data"]] if options["data"] else [])]
@@ -67,7 +67,7 @@ def _output(call: CommandCall) -> Any:
     return call.options["out"] or "runs"
 
 
-def _forbidden(options: Mapping[str, Any]) -> dict[str, object]:
+def _forbidden(options: NamedValues) -> dict[str, object]:
     """The values of options that would let the files have more."""
     urls = (*_files(options), options.get("out"))
     return {

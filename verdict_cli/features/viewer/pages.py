@@ -46,6 +46,7 @@ from verdict_cli.features.viewer.run_view import (
     find_studies,
     study_page,
 )
+from verdict_cli.messages import JsonObject
 from verdict_cli.report import run_notes
 from verdict_cli.report.chat import as_conversation, chat_turns
 from verdict_cli.report.compress import encoded
@@ -63,7 +64,7 @@ from verdict_cli.storage.tables.reader import read_rows
 MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
 
 
-def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
+def queue_state(view: RunView, position: int | None = None) -> JsonObject:
     """The annotator's progress and a row to label: the next one, or the one at `position` if it is theirs.
 
     HTTPException 404 for a run without a queue, and a position that is not in it.
@@ -97,7 +98,7 @@ def queue_state(view: RunView, position: int | None = None) -> dict[str, Any]:
     }
 
 
-def _queued_row(view: RunView, queue_row: QueuedRow) -> dict[str, Any]:
+def _queued_row(view: RunView, queue_row: QueuedRow) -> JsonObject:
     names = view.judged_columns()
     (batch,) = read_rows(view.results, [queue_row.row], names) if names else ({},)
     source = {name.removeprefix("source."): batch[name][0] for name in names}
@@ -482,7 +483,7 @@ def _study(request: Request, registry: RunRegistry) -> Response:
     return FileResponse(page, media_type="text/html; charset=utf-8", headers=headers)
 
 
-def _facts(run: Any) -> dict[str, Any]:
+def _facts(run: Any) -> JsonObject:
     facts = run.facts.as_json()
     names = (
         "status", "config", "dataset", "started", "rows", "done", "failed", "abstained", "calls", "cost_usd",

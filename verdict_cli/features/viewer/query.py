@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
@@ -39,13 +40,13 @@ class EvaluationColumns(Struct, frozen=True):
     """
 
     columns: Mapping[str, TableColumn]
-    values: Mapping[str, Any]
+    values: NamedValues
     name: str = ""
     answers: tuple[Any, ...] = ()
     error: str = ""
     prediction: str = ""
     order: Any = None
-    matrix: Mapping[str, Any] | None = None
+    matrix: NamedValues | None = None
 
     def outcomes(self) -> dict[str, int]:
         """How many rows have each outcome."""
@@ -87,7 +88,7 @@ def evaluation_columns(
     )
 
 
-def _matrix(scored: RowScores) -> dict[str, Any] | None:
+def _matrix(scored: RowScores) -> JsonObject | None:
     """Labels and counts; None for an evaluation without labels, and where they are too many for a page."""
     data = scored.data
     rows = np.flatnonzero(data.target != MISSING)
@@ -208,7 +209,7 @@ class Query(Struct, frozen=True):
 
 
 def find_rows(
-    results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query
+    results: Path, texts: Sequence[str], virtual: NamedValues, query: Query
 ) -> RowPositions:
     """Find the positions of the matching rows, in the order of the query.
 

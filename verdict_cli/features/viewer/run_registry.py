@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from verdict_cli.errors import DataError
 from verdict_cli.features.viewer.run_view import PER_PAGE, RunEntry, Runs, RunView, label_metrics
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.report import formatting
 from verdict_cli.report.comparison import compare_finished, has_own_unit
 from verdict_cli.report.conclusions import metric_direction, wrong_rows
@@ -67,7 +68,7 @@ def check_shown(view: RunView) -> None:
 class RunsCompared(Struct, frozen=True):
     """The document of a comparison; of two runs also the outcomes of each row, and its position in each run by key."""
 
-    document: Mapping[str, Any]
+    document: NamedValues
     comparison: RunComparison | None = None
     positions: tuple[Mapping[str, int], ...] = ()
 
@@ -84,7 +85,7 @@ def compare_entries(entries: Sequence[RunEntry]) -> RunsCompared:
     return RunsCompared(document.as_json(), comparison, positions)
 
 
-def comparison_page(request: Request, registry: RunRegistry) -> dict[str, Any]:
+def comparison_page(request: Request, registry: RunRegistry) -> JsonObject:
     """The content of the page: of two runs (`a` and `b`, or `run` twice) with a page of rows, of more runs without."""
     params = request.query_params
     names = params.getlist("run") or [params.get("a", ""), params.get("b", "")]
@@ -144,7 +145,7 @@ def _rows(
     indices: Sequence[int],
     positions: Sequence[Mapping[str, int]],
     views: Sequence[RunView],
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Each pair with its predictions, its target, its position in each run, and the texts that a reader compares."""
     import numpy as np
 
@@ -188,9 +189,7 @@ def _position(key: str, positions: Mapping[str, int]) -> int | None:
     return positions.get(key, positions.get(key.rpartition("[")[0]))
 
 
-def _texts(
-    view: RunView, places: Sequence[int | None], columns: Sequence[str]
-) -> list[dict[str, Any]]:
+def _texts(view: RunView, places: Sequence[int | None], columns: Sequence[str]) -> list[JsonObject]:
     """The cells of the rows at these positions, in this order."""
     row_positions = list(dict.fromkeys(position for position in places if position is not None))
     cells = {row["position"]: row["cells"] for row in view.cells(row_positions, columns)}
@@ -203,7 +202,7 @@ _MOST_BYTES = 20_000_000
 class _Ends(Struct, frozen=True):
     """A value with its interval; that of a confusion matrix is a mapping."""
 
-    value: float | dict[str, Any] | None = None
+    value: float | JsonObject | None = None
     low: float | None = None
     high: float | None = None
 
@@ -253,9 +252,9 @@ class RunSummaries:
     """The summaries of many runs. A `report.json` is read again only when it changes."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._known: dict[Path, tuple[tuple[int, int], JsonObject]] = {}
 
-    def get(self, folder: Path) -> dict[str, Any]:
+    def get(self, folder: Path) -> JsonObject:
         """The summary of the run in this folder; an empty one without a report that can be read."""
         path = folder / "report.json"
         try:
@@ -273,7 +272,7 @@ class RunSummaries:
         return entry[1]
 
 
-def run_summary(content: Any) -> dict[str, Any]:
+def run_summary(content: Any) -> JsonObject:
     """The summary of a `report.json`; an empty one of what verdict did not write. A leaderboard of another form is left out.
 
     `main` is the first metric of the first evaluation (of a leaderboard, that of its first system), `second` one that
@@ -306,7 +305,7 @@ def run_summary(content: Any) -> dict[str, Any]:
     }
 
 
-def _evaluation(name: str, evaluation: _Evaluation, published: str) -> dict[str, Any]:
+def _evaluation(name: str, evaluation: _Evaluation, published: str) -> JsonObject:
     """One evaluation: its metrics, the main one with its slices, and one corrected for chance."""
     figures = evaluation.figures
     metrics = [
@@ -319,7 +318,7 @@ def _evaluation(name: str, evaluation: _Evaluation, published: str) -> dict[str,
     if main is None and defined:
         main = defined[0]
     second = next((metric for metric in defined if is_beyond_chance(metric["metric"])), None)
-    slices: list[dict[str, Any]] = []
+    slices: list[JsonObject] = []
     if main is not None:
         slices = [*_slices(main["metric"], evaluation.groups)]
         wrong = wrong_rows(figures)
@@ -339,7 +338,7 @@ def _evaluation(name: str, evaluation: _Evaluation, published: str) -> dict[str,
 
 def _slices(
     metric: str, groups: Mapping[str, Mapping[str, Mapping[str, _Figure]]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """The metric for each value of each expression, the worst value first."""
     sign = metric_direction(metric) or 1
     for expression, values in groups.items():
@@ -352,7 +351,7 @@ def _slices(
         yield {"by": expression, "rows": rows}
 
 
-def _leaderboard(name: str, evaluation: _Evaluation) -> dict[str, Any]:
+def _leaderboard(name: str, evaluation: _Evaluation) -> JsonObject:
     """The metric of the ranks and the systems, best first."""
     metric = evaluation.ranked_by
     systems = [
@@ -365,7 +364,7 @@ def _leaderboard(name: str, evaluation: _Evaluation) -> dict[str, Any]:
     return {"evaluation": name, "metric": metric, "systems": systems}
 
 
-def _of_leaderboards(boards: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _of_leaderboards(boards: list[JsonObject]) -> JsonObject | None:
     """The metric of the first system."""
     board = next((board for board in boards if board["systems"]), None)
     if board is None:
@@ -397,9 +396,9 @@ class LiveRun:
         self._rows: set[int] = set()
         self._cost: float | None = 0.0
         self._tokens = [0, 0]
-        self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
+        self._latest: deque[JsonObject] = deque(maxlen=LATEST)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """Read on, and return calls by unit, started rows, cost, tokens, and the latest calls, newest first."""
         with self._lock:
             self._read()

@@ -30,6 +30,7 @@ from verdict_cli.features.viewer.query import (
 )
 from verdict_cli.language.evaluations import Evaluation, Gold, label_evaluations
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import agreement_chart
 from verdict_cli.report.report import metric_json
@@ -77,7 +78,7 @@ class StudyEntry(Struct, frozen=True):
     name: str
     page: Path
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The study as the list shows it; `conclusion` is "" where its file does not say anything."""
         try:
             changed = self.page.stat().st_mtime
@@ -128,7 +129,7 @@ def study_page(root: Path, kind: str, name: str) -> Path | None:
     )
 
 
-def _content(file: Path) -> Mapping[str, Any]:
+def _content(file: Path) -> NamedValues:
     try:
         if file.is_symlink() or file.stat().st_size > _MOST_BYTES:
             return {}
@@ -223,7 +224,7 @@ DRAWN = Gold(target="human.label", weight="human.inclusion")
 """The labels of a queue, each with the probability with which its row was drawn."""
 
 
-def label_metrics(view: RunView) -> dict[str, Any]:
+def label_metrics(view: RunView) -> JsonObject:
     """The metrics of the first evaluations with a target, and what the labels are of.
 
     Of each metric, `given` is that of the run, `relabelled` that with the human labels in place of the targets, and `human` that
@@ -241,7 +242,7 @@ def label_metrics(view: RunView) -> dict[str, Any]:
     gold_evaluations = {
         name: _with_gold(evaluation, drawn=drawn) for name, evaluation in evaluations.items()
     }
-    content: dict[str, Any] = {
+    content: JsonObject = {
         **_labelled_rows(view),
         "drawn": drawn,
         "evaluations": [],
@@ -267,7 +268,7 @@ def _with_gold(evaluation: Evaluation, *, drawn: bool) -> Evaluation:
     return evaluation.model_copy(update={"gold": DRAWN})
 
 
-def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
+def _evaluation(name: str, measures: Mapping[str, Measures]) -> JsonObject:
     target_values, relabelled, human = (
         measures[key].values for key in (name, f"{name}_relabelled", f"{name}_human")
     )
@@ -296,7 +297,7 @@ def _evaluation(name: str, measures: Mapping[str, Measures]) -> dict[str, Any]:
     }
 
 
-def _agreement(studies: Iterable[AnnotatorStudy | None]) -> dict[str, Any] | None:
+def _agreement(studies: Iterable[AnnotatorStudy | None]) -> JsonObject | None:
     """The chart of the first study of annotators, with its numbers as texts; None where there is none."""
     study = next((study for study in studies if study is not None and study.nominal), None)
     if study is None:
@@ -352,7 +353,7 @@ class RunView:
         self.evaluation = EvaluationColumns({}, {})
         self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()
         self._lock = Lock()
-        self._labels: tuple[int, dict[str, dict[str, Any]]] = (-1, {})
+        self._labels: tuple[int, dict[str, JsonObject]] = (-1, {})
         self._annotations: Mapping[str, RowLabels] = {}
         self._prompt_columns: list[str] | None = None
         self._uses_labels: bool | None = None
@@ -371,7 +372,7 @@ class RunView:
             self._uses_labels = spec.is_file() and b"human." in spec.read_bytes()
         return self.labels()[0] if self._uses_labels else 0
 
-    def labels(self) -> tuple[int, dict[str, dict[str, Any]]]:
+    def labels(self) -> tuple[int, dict[str, JsonObject]]:
         """A version number of the human labels, and the labels by row."""
         try:
             stamp = self.labels_file.stat().st_mtime_ns ^ self.labels_file.stat().st_size
@@ -438,7 +439,7 @@ class RunView:
 
     def page(
         self, query: Query, page: int, columns: Sequence[str]
-    ) -> tuple[int, int, list[dict[str, Any]]]:
+    ) -> tuple[int, int, list[JsonObject]]:
         """The number of matching rows, the number of the page (the last one, if there are fewer), and its rows."""
         positions = None if query.everything else self._positions(query)
         total = self.rows if positions is None else len(positions)
@@ -450,7 +451,7 @@ class RunView:
         )
         return total, page, self.cells(on_page.tolist(), columns)
 
-    def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
+    def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[JsonObject]:
         """The rows at these positions, in this order: `position`, `id` and `cells`, with long texts cut."""
         rows = np.array(positions, dtype=np.int64)
         ids = read_cells(self.results, rows, ["id"], MOST_CELL_TEXT)["id"]
@@ -459,7 +460,7 @@ class RunView:
         row_cells = []
         for index, (position, row_id) in enumerate(zip(positions, ids, strict=True)):
             human = labels.get(label_key(row_id), NOTHING)
-            cells: dict[str, Any] = {}
+            cells: JsonObject = {}
             for name in columns:
                 if name in values:
                     cells[name] = values[name][index]
@@ -473,7 +474,7 @@ class RunView:
             )
         return row_cells
 
-    def details(self, position: int) -> dict[str, Any]:
+    def details(self, position: int) -> JsonObject:
         """Everything about a row. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
@@ -498,11 +499,11 @@ class RunView:
             "others": self._other_labels(row_id),
         }
 
-    def _own_label(self, row_id: Any) -> dict[str, Any]:
+    def _own_label(self, row_id: Any) -> JsonObject:
         annotation = self.annotations().get(label_key(row_id), {}).get(self.annotator, HumanLabel())
         return {"label": annotation.label, "note": annotation.note, "at": annotation.at}
 
-    def _other_labels(self, row_id: Any) -> dict[str, Any]:
+    def _other_labels(self, row_id: Any) -> JsonObject:
         row = self.annotations().get(label_key(row_id), {})
         return {
             by or "unnamed": label.label
@@ -598,10 +599,10 @@ class RunView:
                 self._queries.popitem(last=False)
         return positions
 
-    def label_columns(self) -> dict[str, Any]:
+    def label_columns(self) -> JsonObject:
         """The human labels and notes as columns of texts, with one value per row."""
         labels = self.labels()[1]
-        by_row: list[Mapping[str, Any]] = []
+        by_row: list[NamedValues] = []
         for batch in read_arrow(self.results, ["id"]):
             by_row += [
                 labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()
