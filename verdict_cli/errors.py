@@ -101,6 +101,10 @@ class VerdictError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n    {self.hint}" if self.hint else self.message
 
+    def in_one_line(self) -> str:
+        """The message and the hint as a part of a sentence."""
+        return "; ".join(filter(None, (self.message, self.hint)))
+
 
 class SeveralErrors(VerdictError):
     """Errors that have nothing to do with each other and are told together; the first decides the exit code."""

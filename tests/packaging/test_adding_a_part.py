@@ -404,9 +404,12 @@ from verdict_cli.llm.providers.wire_protocol import Envelope, WireProtocol
 from verdict_cli.messages import Request
 
 
-def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
-    prompt = "\\n".join(message.content for message in request.messages)
-    return {"engine": name, "prompt": prompt, "settings": request.model.sampling()}
+def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    return {"engine": name, "settings": request.model.sampling()}
+
+
+def _content(request: Request) -> dict[str, Any]:
+    return {"prompt": "\\n".join(message.content for message in request.messages)}
 
 
 def _to_chat(envelope: Envelope) -> dict[str, Any]:
@@ -422,7 +425,8 @@ ACME = WireProtocol(
     version="",
     path=lambda model, stream: "/run",
     headers=lambda key: {"x-acme-key": key},
-    body=_body,
+    settings=_settings,
+    content=_content,
     to_chat=_to_chat,
     assemble=lambda events: dict(next(iter(events))),
     text_of=lambda event: str(event.get("output") or ""),

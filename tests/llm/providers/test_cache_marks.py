@@ -41,7 +41,7 @@ def bodies(
     source = {"text": text, "a": "one", "b": "two", "list": ["x", "y"]}
     result = asyncio.run(run_row(plan, Row(0, "r", source, "k"), Context(ask)))
     assert result.failure is None, result.failure
-    return [ANTHROPIC_MESSAGES.body(request, "claude", "schema") for request in requests]
+    return [ANTHROPIC_MESSAGES.content(request) for request in requests]
 
 
 def marked(body: Any) -> list[str]:
@@ -118,5 +118,5 @@ def test_blocks_are_the_message_without_blank_ends_and_none_is_blank(text, posit
     joined = "".join(part.get("text", "") for part in parts)
     assert joined.strip() == text.strip() or not positions
     assert all(part["type"] != "text" or part["text"].strip() for part in parts) or not positions
-    assert sum(part["type"] == "image_url" for part in parts) == len(images)
+    assert sum(part["type"] == "image" for part in parts) == len(images)
     assert sum("cache_control" in part for part in parts) <= len(positions)

@@ -1,7 +1,7 @@
 """A message's pictures in the chat-completions protocol."""
 
+from verdict_cli.llm.providers.chat_completions import message_content
 from verdict_cli.llm.providers.model_checks import sees_images
-from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message
 from verdict_cli.model import Model
 

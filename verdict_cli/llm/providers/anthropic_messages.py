@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import orjson
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.prompt_prefix import TOKEN_BYTES, cacheable_minimum
+from verdict_cli.llm.providers.chat_completions import text_part
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
     Envelope,
     WireProtocol,
     chat_completion,
+    content_parts,
     count,
     data_url,
     joined,
     object_at,
     objects,
     of_type,
-    protocol_parts,
     split_system,
     texts_of,
-    with_instruction,
     with_settings,
 )
 from verdict_cli.messages import Message, Request
+from verdict_cli.model import Model
 
 SYSTEM = -1
 """Stands for the system prompt, which the API takes apart from the turns."""
@@ -72,9 +71,9 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
 
 
 def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, Any]]:
-    """The message's content as OpenAI's parts, split at the positions; what ends at one of them is marked."""
+    """The message's texts and images, split at the positions; what ends at one of them is marked."""
     if not positions:
-        return protocol_parts(message)
+        return content_parts(message, text_part, _image)
     parts: list[dict[str, Any]] = []
     start = 0
     for end in sorted({*positions, len(message.content)}):
@@ -86,10 +85,10 @@ def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, A
             if start <= position and (position < end or (is_last and position == end))
         )
         if text.strip() or images:
-            parts += protocol_parts(Message(message.role, text, images))
+            parts += content_parts(Message(message.role, text, images), text_part, _image)
             start = end
             if end in positions:
-                parts[-1] = {**parts[-1], _SETTING: EPHEMERAL}
+                parts[-1][_SETTING] = EPHEMERAL
     return parts
 
 
@@ -97,6 +96,7 @@ _DEFAULT_MAX_TOKENS = 4096
 """The API needs a limit. Judges' replies are short; a model's own maximum would only raise what a run reserves."""
 _THINKING_TOKENS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking budgets for `reasoning_effort`; 1,024 is the least that the API takes."""
+_NO_THINKING = (None, "none", "minimal")
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -117,12 +117,11 @@ _UNSUPPORTED = (
 """Keywords that the API's structured output refuses. They move into the description, where the model reads them."""
 
 
-def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if request.top_logprobs:
         hint = "use a structured score, or a model whose API gives log-probabilities"
         raise Refused(f"model {request.model.name} returns no token log-probabilities", hint=hint)
     settings = request.model.sampling()
-    system, turns = split_system(request.messages)
     body: dict[str, Any] = {
         "model": name,
         "max_tokens": settings.pop("max_tokens", _DEFAULT_MAX_TOKENS),
@@ -132,20 +131,6 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         _think(body, settings, str(effort), request.model.name)
     if "stop" in settings:
         body["stop_sequences"] = texts_of(settings.pop("stop"))
-    # The API refuses a forced tool together with thinking.
-    if mode == "tool" and ("thinking" in body or "thinking" in settings):
-        mode, request = "prompt", with_instruction(request)
-        system, turns = split_system(request.messages)
-    marks = cache_marks(request)
-    if system:
-        body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
-    body["messages"] = [
-        {
-            "role": turn.role,
-            "content": [_part(part) for part in marked_parts(turn, marks.get(index, ()))],
-        }
-        for index, turn in enumerate(turns)
-    ]
     if request.json_schema is not None:
         _ask_for_json(body, request.json_schema, mode)
     if request.stream:
@@ -153,9 +138,31 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     return with_settings(body, settings)
 
 
+def _content(request: Request) -> dict[str, Any]:
+    system, turns = split_system(request.messages)
+    marks = cache_marks(request)
+    messages = []
+    for index, turn in enumerate(turns):
+        parts = marked_parts(turn, marks.get(index, ()))
+        messages.append({"role": turn.role, "content": parts})
+    if not system:
+        return {"messages": messages}
+    prompt = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
+    return {"system": prompt, "messages": messages}
+
+
+def _json_mode(model: Model, mode: JsonMode) -> JsonMode:
+    """The API refuses a forced tool together with thinking."""
+    if mode != "tool":
+        return mode
+    settings = model.sampling()
+    thinks = settings.get("reasoning_effort") not in _NO_THINKING or "thinking" in settings
+    return "prompt" if thinks else mode
+
+
 def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMode) -> None:
     if mode == "schema":
-        form = {"type": "json_schema", "schema": _supported_schema(schema)}
+        form = {"type": "json_schema", "schema": _supported(schema)}
         body["output_config"] = {"format": form}
     elif mode == "tool":
         tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
@@ -163,7 +170,7 @@ def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMod
 
 
 def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model: str) -> None:
-    if effort in ("none", "minimal"):
+    if effort in _NO_THINKING:
         return
     if effort not in _THINKING_TOKENS:
         raise Refused(
@@ -180,27 +187,12 @@ def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model
     body["max_tokens"] += budget
 
 
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] == "text":
-        return dict(part)
-    marked = {key: part[key] for key in ("cache_control",) if key in part}
-    url = part["image_url"]["url"]
+def _image(url: str) -> dict[str, Any]:
     embedded = data_url(url)
     if embedded is None:
-        return {"type": "image", "source": {"type": "url", "url": url}, **marked}
+        return {"type": "image", "source": {"type": "url", "url": url}}
     kind, data = embedded
-    return {
-        "type": "image",
-        "source": {"type": "base64", "media_type": kind, "data": data},
-        **marked,
-    }
-
-
-def _supported_schema(schema: Any) -> Any:
-    return _SCHEMAS.get((schema,), None, partial(_supported, schema))
-
-
-_SCHEMAS: IdentityCache[Any] = IdentityCache()
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
 
 
 def _supported(schema: Any) -> Any:
@@ -328,9 +320,11 @@ ANTHROPIC_MESSAGES = WireProtocol(
     version="/v1",
     path=lambda _name, _stream: "/messages",
     headers=lambda key: ({"x-api-key": key} if key else {}) | {"anthropic-version": "2023-06-01"},
-    body=_body,
+    settings=_settings,
+    content=_content,
     to_chat=_to_chat,
     assemble=_assemble,
     text_of=_text_of,
     absent=("seed",),
+    json_mode=_json_mode,
 )

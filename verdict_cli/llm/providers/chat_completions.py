@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
-from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.http_errors import (
     OTHER_API,
     Source,
@@ -24,12 +23,13 @@ from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
     WireProtocol,
     bearer,
+    content_parts,
     joined,
     objects,
     with_instruction,
 )
-from verdict_cli.llm.providers.wire_values import is_strict, message_content, read_logprobs
-from verdict_cli.messages import Alternative, Reply, Request
+from verdict_cli.llm.providers.wire_values import is_strict, read_logprobs
+from verdict_cli.messages import Alternative, Message, Reply, Request
 from verdict_cli.regex import regex
 
 _TAKES_COMPLETION_TOKENS = regex(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
@@ -42,12 +42,10 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 
 def arguments(request: Request, mode: JsonMode = "schema") -> dict[str, Any]:
     """The request's arguments but the model's name, as the API names them."""
-    if mode in ("prompt", "json") and request.json_schema is not None:
-        request = with_instruction(request)
-    return _settings(request, mode) | {"messages": _messages(request)}
+    return _arguments(request, mode) | _content(with_instruction(request, mode))
 
 
-def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
+def _arguments(request: Request, mode: JsonMode) -> dict[str, Any]:
     """All arguments but the messages: the same for all requests of a unit."""
     settings: dict[str, Any] = request.model.sampling()
     schema = request.json_schema
@@ -67,40 +65,37 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
     return settings
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
+def _content(request: Request) -> dict[str, Any]:
+    messages = []
     for message in request.messages:
-        messages.append(
-            {
-                "role": message.role,
-                "content": message_content(message) if message.images else message.content,
-            }
-        )
-    return messages
+        messages.append({"role": message.role, "content": message_content(message)})
+    return {"messages": messages}
 
 
-def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
-    key = (request.top_logprobs, request.stream, mode, name)
-    objects = (request.model, request.json_schema)
-    shared = _SHARED.get(objects, key, _shared_body, request, name, mode)
-    return {"messages": _messages(request), **shared}  # `extra_body` may have its own
+def message_content(message: Message) -> Any:
+    """The message's text; with images, the list of its texts and images in order."""
+    return content_parts(message, text_part, _image) if message.images else message.content
 
 
-_SHARED: IdentityCache[dict[str, Any]] = IdentityCache()
+def text_part(text: str) -> dict[str, Any]:
+    """A text among other parts of a message."""
+    return {"type": "text", "text": text}
 
 
-def _shared_body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
-    """The body without its messages, which all requests of a unit have in common."""
-    settings = _settings(request, mode)
+def _image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    settings = _arguments(request, mode)
     settings["model"] = name
     settings.pop("extra_headers", None)
     settings.pop("api_version", None)  # part of Azure's address
     settings |= settings.pop("extra_body", None) or {}
     if "seed" in settings and request.model.name.startswith("mistral/"):
         settings["random_seed"] = settings.pop("seed")
-    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(
-        request.model.base_model or name
-    ):
+    own_name = request.model.base_model or name
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.search(own_name):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
@@ -246,7 +241,8 @@ CHAT = WireProtocol(
     version="",
     path=lambda _name, _stream: "/chat/completions",
     headers=bearer,
-    body=_body,
+    settings=_settings,
+    content=_content,
     to_chat=dict,
     assemble=assemble,
     text_of=text_of,

@@ -12,13 +12,13 @@ from verdict_cli.errors import Refused, Rejected
 from verdict_cli.language.fields.types import image_url
 from verdict_cli.llm.model_families import DecisionLimits, family
 from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.openai_responses import input_message
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
     WireProtocol,
     bearer,
     data_url,
     object_at,
-    protocol_parts,
 )
 from verdict_cli.messages import Message, Option, Question, Request
 from verdict_cli.model import Model
@@ -74,31 +74,20 @@ def _extras(model: Model) -> dict[str, Any]:
     return settings | (settings.pop("extra_body", None) or {})
 
 
-def _decisions_body(request: Request, name: str, _: JsonMode) -> dict[str, Any]:
-    questions = [
-        _openai_question(number, question) for number, question in enumerate(request.questions)
-    ]
-    content = [
-        _openai_message(message, has_fields=request.has_fields) for message in request.messages[1:]
-    ]
-    return {"model": name, "input": content, "questions": questions} | _extras(request.model)
+def _settings(request: Request, name: str, _: JsonMode) -> dict[str, Any]:
+    return {"model": name} | _extras(request.model)
 
 
-def _openai_message(message: Message, *, has_fields: bool) -> dict[str, Any]:
-    parts = protocol_parts(message)
-    if has_fields and _is_small(message.content):
-        data = {"type": "input_json", "data": orjson.Fragment(message.content)}
-        images = [part for part in parts if part["type"] != "text"]
-        return {"role": message.role, "content": [data, *map(_openai_part, images)]}
-    if message.role == "assistant":
-        return {"role": message.role, "content": [{"type": "output_text", "text": message.content}]}
-    return {"role": message.role, "content": [_openai_part(part) for part in parts]}
-
-
-def _openai_part(part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] == "text":
-        return {"type": "input_text", "text": part["text"]}
-    return {"type": "input_image", "image_url": part["image_url"]["url"]}
+def _decisions_content(request: Request) -> dict[str, Any]:
+    pairs = enumerate(request.questions)
+    questions = [_openai_question(number, question) for number, question in pairs]
+    state = [input_message(message) for message in request.messages[1:]]
+    fields = request.messages[1].content if request.has_fields else ""
+    if fields and _is_small(fields):
+        images = [part for part in state[0]["content"] if part["type"] == "input_image"]
+        data = {"type": "input_json", "data": orjson.Fragment(fields)}
+        state[0]["content"] = [data, *images]
+    return {"input": state, "questions": questions}
 
 
 def _is_small(text: str) -> bool:
@@ -148,18 +137,21 @@ def _described(key: str, option: Option) -> dict[str, str]:
     return {key: option.label, **described}
 
 
-def _system_one_body(request: Request, name: str, _: JsonMode) -> dict[str, Any]:
-    model = request.model
+def _system_one_settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    settings = _settings(request, name, mode)
+    if request.model.name.startswith("cloudflare/"):
+        del settings["model"]
+    return settings
+
+
+def _system_one_content(request: Request) -> dict[str, Any]:
     state, urls = _state(request)
-    body: dict[str, Any] = {} if model.name.startswith("cloudflare/") else {"model": name}
-    body["state"] = state
     pairs = enumerate(request.questions)
-    body["questions"] = {
+    questions = {
         question_name(number): _system_one_question(question) for number, question in pairs
     }
-    if urls:
-        body |= _images(urls, model)
-    return body | _extras(model)
+    images = _images(urls, request.model) if urls else {}
+    return {"state": state, "questions": questions, **images}
 
 
 def _system_one_question(question: Question) -> dict[str, Any]:
@@ -240,7 +232,8 @@ OPENAI_DECISIONS = WireProtocol(
     version="",
     path=lambda _name, _stream: "/decisions",
     headers=bearer,
-    body=_decisions_body,
+    settings=_settings,
+    content=_decisions_content,
     to_chat=_unwrapped,
     assemble=_no_stream,
     text_of=lambda _: "",
@@ -249,5 +242,6 @@ SYSTEM_ONE = replace(
     OPENAI_DECISIONS,
     name="systemone",
     path=lambda _name, _stream: "/systemone",
-    body=_system_one_body,
+    settings=_system_one_settings,
+    content=_system_one_content,
 )

@@ -113,7 +113,7 @@ def endpoint_problem(model: Model) -> str | None:
         if entry is not None:
             endpoint(model, entry, os.environ)
     except Refused as error:
-        return "; ".join(filter(None, (error.message, error.hint)))
+        return error.in_one_line()
     return None
 
 

@@ -13,12 +13,12 @@ from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
     WireProtocol,
     chat_completion,
+    content_parts,
     count,
     data_url,
     joined,
     object_at,
     objects,
-    protocol_parts,
     split_system,
     texts_of,
     with_settings,
@@ -45,17 +45,19 @@ _MOST_LOGPROBS = 19
 """The most alternatives that the API gives at a position."""
 
 
-def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
-    settings = request.model.sampling()
+def _content(request: Request) -> dict[str, Any]:
     system, turns = split_system(request.messages)
-    body: dict[str, Any] = {"systemInstruction": {"parts": [{"text": system}]}} if system else {}
-    body["contents"] = [
-        {
-            "role": "model" if turn.role == "assistant" else "user",
-            "parts": [_part(part) for part in protocol_parts(turn)],
-        }
-        for turn in turns
-    ]
+    contents = []
+    for turn in turns:
+        role = "model" if turn.role == "assistant" else "user"
+        contents.append({"role": role, "parts": content_parts(turn, _text, _image)})
+    prompt = {"systemInstruction": {"parts": [_text(system)]}} if system else {}
+    return {**prompt, "contents": contents}
+
+
+def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    settings = request.model.sampling()
+    body: dict[str, Any] = {}
     config = {theirs: settings.pop(ours) for ours, theirs in _CONFIG.items() if ours in settings}
     if "stop" in settings:
         config["stopSequences"] = texts_of(settings.pop("stop"))
@@ -99,10 +101,11 @@ def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:
     return {"thinkingBudget": max(budget, _FEWEST_THINKING_PRO) if "pro" in name else budget}
 
 
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] == "text":
-        return {"text": part["text"]}
-    url = part["image_url"]["url"]
+def _text(text: str) -> dict[str, Any]:
+    return {"text": text}
+
+
+def _image(url: str) -> dict[str, Any]:
     embedded = data_url(url)
     if embedded is None:
         return {"fileData": {"fileUri": url}}
@@ -216,7 +219,8 @@ GEMINI = WireProtocol(
     version="/v1beta",
     path=_path,
     headers=lambda key: {"x-goog-api-key": key} if key else {},
-    body=_body,
+    settings=_settings,
+    content=_content,
     to_chat=_to_chat,
     assemble=_assemble,
     text_of=_text_of,

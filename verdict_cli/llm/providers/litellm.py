@@ -59,7 +59,7 @@ class LitellmProvider:
         try:
             check_litellm_host(model, os.environ)
         except Refused as error:
-            return "; ".join(filter(None, (error.message, error.hint)))
+            return error.in_one_line()
         if _is_misspelled(model):
             unknown = unknown_model(model.name)
             return f"{unknown.message}; {unknown.hint}"

@@ -162,9 +162,9 @@ def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
     try:
         protocol = protocol_of(entry)
         protocol.check(model)
-        protocol.body(probe, model.name, "schema")
+        protocol.settings(probe, model.name, "schema")
     except Refused as error:
-        return "; ".join(filter(None, (error.message, error.hint)))
+        return error.in_one_line()
     return None
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
-from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     TOOL,
@@ -14,22 +12,21 @@ from verdict_cli.llm.providers.wire_protocol import (
     WireProtocol,
     bearer,
     chat_completion,
-    count,
+    content_parts,
     joined,
     object_at,
     objects,
     of_type,
-    protocol_parts,
     with_settings,
 )
 from verdict_cli.llm.providers.wire_values import is_strict
-from verdict_cli.messages import Request
+from verdict_cli.messages import Message, Request
 
 _FEWEST_TOKENS = 16
 """The least `max_output_tokens` that the API takes."""
 
 
-def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     settings = request.model.sampling()
     # `store: false`: the API otherwise keeps every request and reply for thirty days.
     body: dict[str, Any] = {"model": name, "store": False}
@@ -39,13 +36,6 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if effort is not None:
         body["reasoning"] = {"effort": effort}
     schema = request.json_schema
-    messages: list[dict[str, Any]] = [
-        {
-            "role": message.role,
-            "content": [_part(message.role, part) for part in protocol_parts(message)],
-        }
-        for message in request.messages
-    ]
     if schema is not None:
         if mode == "schema":
             body["text"] = {
@@ -53,7 +43,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
                     "type": "json_schema",
                     "name": TOOL,
                     "schema": schema,
-                    "strict": _is_strict(schema),
+                    "strict": is_strict(schema),
                 }
             }
         elif mode == "tool":
@@ -61,7 +51,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
                 "name": TOOL,
                 "description": "Gives the reply.",
                 "parameters": schema,
-                "strict": _is_strict(schema),
+                "strict": is_strict(schema),
             }
             body |= {
                 "tools": [{"type": "function", **function}],
@@ -69,7 +59,6 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
             }
         elif mode == "json":
             body["text"] = {"format": {"type": "json_object"}}
-    body["input"] = messages
     if request.top_logprobs:
         body |= {"top_logprobs": request.top_logprobs, "include": ["message.output_text.logprobs"]}
     if request.stream:
@@ -77,24 +66,23 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     return with_settings(body, settings)
 
 
-def _is_strict(schema: Any) -> bool:
-    return _STRICT.get((schema,), None, partial(is_strict, schema))
+def _content(request: Request) -> dict[str, Any]:
+    return {"input": [input_message(message) for message in request.messages]}
 
 
-_STRICT: IdentityCache[bool] = IdentityCache()
+def input_message(message: Message) -> dict[str, Any]:
+    """A message as OpenAI's newer APIs take it."""
+    kind = "output_text" if message.role == "assistant" else "input_text"
+    parts = content_parts(message, lambda text: {"type": kind, "text": text}, _image)
+    return {"role": message.role, "content": parts}
 
 
-def _part(role: str, part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] == "text":
-        return {
-            "type": "output_text" if role == "assistant" else "input_text",
-            "text": part["text"],
-        }
-    return {"type": "input_image", "image_url": part["image_url"]["url"]}
+def _image(url: str) -> dict[str, str]:
+    return {"type": "input_image", "image_url": url}
 
 
 def _to_chat(envelope: Envelope) -> dict[str, Any]:
-    usage = _usage(envelope.get("usage"))
+    usage = envelope.get("usage")
     if envelope.get("error") or not isinstance(envelope.get("output"), list):
         return {"error": envelope.get("error") or "no output", "usage": usage}
     items = objects(envelope.get("output"))
@@ -127,18 +115,6 @@ def _finish(envelope: Envelope) -> str:
     return "content_filter" if reason == "content_filter" else "length"
 
 
-def _usage(usage: Any) -> dict[str, Any] | None:
-    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
-        return None
-    return {
-        "prompt_tokens": count(usage.get("input_tokens")),
-        "completion_tokens": count(usage.get("output_tokens")),
-        "total_tokens": count(usage.get("total_tokens")),
-        "prompt_tokens_details": object_at(usage, "input_tokens_details"),
-        "completion_tokens_details": object_at(usage, "output_tokens_details"),
-    }
-
-
 def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
     for event in stream:
         match event.get("type"):
@@ -162,7 +138,8 @@ OPENAI_RESPONSES = WireProtocol(
     version="",
     path=lambda _name, _stream: "/responses",
     headers=bearer,
-    body=_body,
+    settings=_settings,
+    content=_content,
     to_chat=_to_chat,
     assemble=_assemble,
     text_of=_text_of,

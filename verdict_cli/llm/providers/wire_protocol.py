@@ -7,19 +7,20 @@ Every protocol is pure functions. The client, the retries and what makes a reply
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import Refused
+from verdict_cli.language.fields.types import image_url
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
 
+T = TypeVar("T")
 Envelope = Mapping[str, Any]
 """A decoded reply body."""
 
@@ -27,22 +28,25 @@ Envelope = Mapping[str, Any]
 class WireProtocol(Struct, frozen=True):
     """One provider's API.
 
-    ``path`` gives what follows the base URL, from the model's name and whether the reply is streamed. ``body`` writes
-    the request; it raises Refused for what the API cannot do. ``to_chat`` turns a decoded reply into the
-    form of a chat completion, with all prompt tokens under ``usage.prompt_tokens``. ``assemble`` puts the events of a
+    ``path`` gives what follows the base URL, from the model's name and whether the reply is streamed. ``settings`` writes
+    what all requests of a unit have in common; it raises Refused for what the API cannot do. ``content`` writes what a request
+    says. ``to_chat`` turns a decoded reply into the form of a chat completion, with all prompt tokens under ``usage.prompt_tokens``. ``assemble`` puts the events of a
     streamed reply together to the body that the same call gives unstreamed, and ``text_of`` is the text that an event
-    adds. ``version`` is the path segment that a base URL may lack, ``absent`` the settings that the API does not have.
+    adds. ``version`` is the path segment that a base URL may lack, ``absent`` the settings that the API does not have;
+    ``json_mode`` gives the mode that the API takes from the model in place of another.
     """
 
     name: str
     version: str
     path: Callable[[str, bool], str]
     headers: Callable[[str], Mapping[str, str]]
-    body: Callable[[Request, str, JsonMode], dict[str, Any]]
+    settings: Callable[[Request, str, JsonMode], dict[str, Any]]
+    content: Callable[[Request], dict[str, Any]]
     to_chat: Callable[[Envelope], dict[str, Any]]
     assemble: Callable[[Iterable[Envelope]], dict[str, Any]]
     text_of: Callable[[Envelope], str]
     absent: tuple[str, ...] = ()
+    json_mode: Callable[[Model, JsonMode], JsonMode] = lambda _, mode: mode
 
     def check(self, model: Model) -> None:
         """Raise Refused for a setting that the API does not have."""
@@ -53,10 +57,10 @@ class WireProtocol(Struct, frozen=True):
 
 
 class RequestBodies:
-    """Writes request bodies. The parameters of the requests of one unit are written once."""
+    """Writes request bodies. What the requests of one unit have in common is written once."""
 
     def __init__(self) -> None:
-        self._parameters: IdentityCache[str] = IdentityCache()
+        self._settings: IdentityCache[tuple[dict[str, Any], str]] = IdentityCache()
 
     def get(
         self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode
@@ -65,20 +69,32 @@ class RequestBodies:
 
         Raises TypeError for a request that cannot be written as JSON, Refused for a setting that the API does not have.
         """
-        protocol.check(request.model)
-        if mode in ("prompt", "json") and request.json_schema is not None:
-            request = with_instruction(request)
-        body = protocol.body(request, name, mode)
+        model, schema = request.model, request.json_schema
+        mode = protocol.json_mode(model, mode)
         key = (request.top_logprobs, request.stream, mode, name)
-        sent = self._parameters.get((request.model, request.json_schema), key, parameters, body)
-        return orjson.dumps(body), sent
+        settings, sent = self._settings.get(
+            (model, schema), key, _settings, protocol, request, name, mode
+        )
+        content = protocol.content(with_instruction(request, mode))
+        return orjson.dumps(content | settings), sent
+
+
+def _settings(
+    protocol: WireProtocol, request: Request, name: str, mode: JsonMode
+) -> tuple[dict[str, Any], str]:
+    """The settings in the body of a request, and as they are recorded."""
+    protocol.check(request.model)
+    settings = protocol.settings(request, name, mode)
+    return settings, parameters(settings)
 
 
 INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
-def with_instruction(request: Request) -> Request:
-    """The request, whose last message ends with the schema, for servers that take none apart from it."""
+def with_instruction(request: Request, mode: JsonMode) -> Request:
+    """The request, whose last message ends with the schema in the modes in which the server takes none apart from it."""
+    if request.json_schema is None or mode not in ("prompt", "json"):
+        return request
     *before, last = request.messages
     schema = orjson.dumps(request.json_schema).decode()
     instructed = replace(last, content=f"{last.content}{INSTRUCTION}{schema}")
@@ -87,22 +103,7 @@ def with_instruction(request: Request) -> Request:
 
 TOOL = "reply"
 """The tool whose arguments are the reply where JSON is requested by a tool call."""
-_IN_OTHER_COLUMNS = frozenset(
-    {
-        "model",
-        "api_base",
-        "api_key",
-        "messages",
-        "system",
-        "input",
-        "contents",
-        "systemInstruction",
-        "state",
-        "questions",
-        "images",
-        "assets",
-    }
-)
+_IN_OTHER_COLUMNS = frozenset({"model", "api_base", "api_key", "messages"})
 _SCHEMA_KEYS = frozenset(
     {"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"}
 )
@@ -145,10 +146,23 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return system, [message for message in messages if message.role != "system"]
 
 
-def protocol_parts(message: Message) -> list[dict[str, Any]]:
-    """A message's content as OpenAI's parts (``text`` and ``image_url``), also where it is text alone."""
-    content = message_content(message)
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def content_parts(message: Message, text: Callable[[str], T], image: Callable[[str], T]) -> list[T]:
+    """The message's texts and images in order, each as the protocol writes it.
+
+    Raises RowError for an image file that cannot be read.
+    """
+    if not message.images:
+        return [text(message.content)]
+    parts = []
+    start = 0
+    for end, url in (*message.images, (len(message.content), "")):
+        between = message.content[start:end]
+        if between.strip():
+            parts.append(text(between))
+        if url:
+            parts.append(image(image_url(url)))
+        start = end
+    return parts
 
 
 def data_url(url: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Values on the wire: JSON with NaN, message content, log-probabilities."""
+"""Values on the wire: JSON with NaN, log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.language.fields.types import image_url
-from verdict_cli.messages import Alternative, Message
+from verdict_cli.messages import Alternative
 
 _MOST_LEVELS = 250
 """The levels of a value that every reader takes."""
@@ -42,26 +41,6 @@ _MOST_DIGITS = 18
 
 def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
-
-
-def message_content(message: Message) -> Any:
-    """The message's text; with images, the list of its texts and images in order.
-
-    Raises RowError for an image file that cannot be read.
-    """
-    if not message.images:
-        return message.content
-    parts: list[dict[str, Any]] = []
-    start = 0
-    for position, image in message.images:
-        parts += _text(message.content[start:position])
-        parts.append({"type": "image_url", "image_url": {"url": image_url(image)}})
-        start = position
-    return parts + _text(message.content[start:])
-
-
-def _text(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
