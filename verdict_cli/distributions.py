@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from statistics import NormalDist
 
 NORMAL = NormalDist()
@@ -28,7 +29,7 @@ def normal_cdf(value: float) -> float:
 
 def student_cdf(freedom: float, value: float) -> float:
     """The share of Student's distribution below a value; the degrees of freedom need not be whole."""
-    tail = _student_tail(freedom, abs(value))
+    tail = _student_tail(freedom, _Beta(freedom / 2, 0.5), abs(value))
     return tail if value < 0 else 1 - tail
 
 
@@ -40,19 +41,21 @@ def student_quantile(freedom: float, share: float) -> float:
     if math.isinf(freedom) or share == 0.5:
         return value
     # The tail is convex, and the start lies before the root: each step falls short of it.
-    tail = 1 - share
+    tail, beta = 1 - share, _Beta(freedom / 2, 0.5)
     while True:
-        above = value + (_student_tail(freedom, value) - tail) / _student_density(freedom, value)
+        squares = freedom + value * value
+        density = beta.power(freedom / squares, value * value / squares) / value
+        above = value + (_student_tail(freedom, beta, value) - tail) / density
         if above <= value * (1 + 1e-15):
             return value
         value = above
 
 
-def _student_tail(freedom: float, value: float) -> float:
+def _student_tail(freedom: float, beta: _Beta, value: float) -> float:
     if freedom >= _NEARLY_NORMAL:
         return normal_cdf(-_normal_score(freedom, value))
     squares = freedom + value * value
-    return _beta_share(freedom / 2, 0.5, freedom / squares, value * value / squares) / 2
+    return beta.share(freedom / squares, value * value / squares) / 2
 
 
 def _normal_score(freedom: float, value: float) -> float:
@@ -64,12 +67,6 @@ def _normal_score(freedom: float, value: float) -> float:
     y = a * math.log1p(value * value / freedom)
     correction = (((-0.4 * y - 3.3) * y - 24) * y - 85.5) / (0.8 * y * y + 100 + b)
     return math.sqrt(y) * ((correction + y + 3) / b + 1)
-
-
-def _student_density(freedom: float, value: float) -> float:
-    squares = freedom + value * value
-    power = _beta_power(freedom / 2, 0.5, freedom / squares, value * value / squares)
-    return power / value
 
 
 def last_passing(condition: Callable[[float], bool], most: float) -> float:
@@ -85,18 +82,19 @@ def last_passing(condition: Callable[[float], bool], most: float) -> float:
 
 def beta_cdf(a: float, b: float, value: float) -> float:
     """The share of a beta distribution below a value: the regularised incomplete beta function."""
-    return _beta_share(a, b, value, 1 - value)
+    return _Beta(a, b).share(value, 1 - value)
 
 
 def beta_quantile(a: float, b: float, share: float) -> float:
     """The value below which such a share of a beta distribution lies."""
+    beta = _Beta(a, b)
     low, high, value = 0.0, 1.0, a / (a + b)
     for _ in range(_MOST_STEPS):
         if value in (0.0, 1.0):
             break  # no number lies between the quantile and this end
-        excess = beta_cdf(a, b, value) - share
+        excess = beta.share(value, 1 - value) - share
         low, high = (low, value) if excess > 0 else (value, high)
-        slope = _beta_power(a, b, value, 1 - value) / (value * (1 - value))
+        slope = beta.power(value, 1 - value) / (value * (1 - value))
         following = value - excess / slope if slope > 1e-300 else low
         if abs(following - value) <= 1e-15 * value:
             break
@@ -108,16 +106,33 @@ def binomial_cdf(successes: float, trials: float, share: float) -> float:
     """The probability of at most so many successes."""
     if successes >= trials:
         return 1.0
-    return _beta_share(trials - successes, successes + 1, 1 - share, share)
+    return _Beta(trials - successes, successes + 1).share(1 - share, share)
 
 
-def _beta_share(a: float, b: float, x: float, y: float) -> float:
-    """The regularised incomplete beta function at x, where ``y`` is 1 - x without loss of digits."""
-    if x <= 0 or y <= 0:
-        return float(x > 0)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta_share(b, a, y, x)
-    return _beta_power(a, b, x, y) / a * _beta_fraction(a, b, x)
+class _Beta:
+    """A beta distribution at x, where ``y`` is 1 - x without loss of digits."""
+
+    def __init__(self, a: float, b: float) -> None:
+        self._a, self._b, self._n = a, b, a + b
+        self._errors = _stirling_error(self._n) - _stirling_error(a) - _stirling_error(b)
+        self._factor = math.sqrt(a * b / self._n / math.tau)
+
+    def share(self, x: float, y: float) -> float:
+        """The regularised incomplete beta function."""
+        if x <= 0 or y <= 0:
+            return float(x > 0)
+        if x > (self._a + 1) / (self._n + 2):
+            return 1 - self._mirrored.share(y, x)
+        return self.power(x, y) / self._a * _beta_fraction(self._a, self._b, x)
+
+    @cached_property
+    def _mirrored(self) -> _Beta:
+        return _Beta(self._b, self._a)
+
+    def power(self, x: float, y: float) -> float:
+        """x ** a * y ** b over the beta function, by Loader's way to compute a binomial probability."""
+        deviance = _deviance(self._a, self._n * x) + _deviance(self._b, self._n * y)
+        return math.exp(self._errors - deviance) * self._factor
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
@@ -137,14 +152,6 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
         if c * d == 1:
             break
     return fraction
-
-
-def _beta_power(a: float, b: float, x: float, y: float) -> float:
-    """x ** a * y ** b over the beta function, by Loader's way to compute a binomial probability."""
-    n = a + b
-    errors = _stirling_error(n) - _stirling_error(a) - _stirling_error(b)
-    deviance = _deviance(a, n * x) + _deviance(b, n * y)
-    return math.exp(errors - deviance) * math.sqrt(a * b / n / math.tau)
 
 
 def _stirling_error(n: float) -> float:

@@ -441,10 +441,10 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
 
 
 def student_interval(
-    value: float, error: StandardError, scale: NormalizingScale, level: float
+    value: float, error: StandardError, scale: NormalizingScale, quantile: float
 ) -> Ends:
-    """The ends of Student's interval, symmetric on the scale."""
-    reach = student(level, error.freedom) * error.error * scale.slope(value)
+    """The ends of Student's interval of this quantile, symmetric on the scale."""
+    reach = quantile * error.error * scale.slope(value)
     middle = scale.to(value)
     return scale.back(middle - reach), scale.back(middle + reach)
 
@@ -476,7 +476,7 @@ def skewness_corrected_interval(
         abs(error.skewness),
     )
     quantile, away = student(level, error.freedom), -1.0 if error.skewness < 0 else 1.0
-    plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, level)]
+    plain = [scale.to(end) for end in student_interval(value, error, statistic.scale, quantile)]
     # Of values that are never negative, the near end is corrected too.
     corrected = middle - away * spread * _uncorrected(quantile, skewness)
     near = corrected if statistic.scale is LOG else plain[int(away < 0)]

@@ -261,7 +261,8 @@ def _metric_value(
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
     else:
         method = "jackknife" if statistic.smooth else "resamples"
-        ends = student_interval(value - error.bias, error, statistic.scale, level)
+        quantile = student(level, error.freedom)
+        ends = student_interval(value - error.bias, error, statistic.scale, quantile)
     return replace(
         _within_bounds(value, ends, statistic, sample, method),
         se=error.error,
