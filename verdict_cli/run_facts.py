@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from verdict_cli.messages import Call, Failure, Result, Stage, add_counts, add_stages, sum_usd
@@ -145,6 +145,12 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
             return ""
         calls = plural(self.other_prompts, "call")
         return f"{calls} had another prompt when the recording was made"
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> RunFacts:
+        """The facts of the fields of a `run.json`. Raises msgspec's ValidationError for a value of another type."""
+        added = {key: value for key, value in fields.items() if key not in cls.__struct_fields__}
+        return convert({**fields, "added": added}, cls)
 
     def as_json(self) -> dict[str, Any]:
         """The facts as `run.json` has them."""

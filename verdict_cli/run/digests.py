@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.tables import TABLES
-from verdict_cli.run.validate_run import RESTORE, facts_of
+from verdict_cli.run.validate_run import RESTORE
 from verdict_cli.run_facts import RunFacts
 
 _OWN = "run.json"
@@ -103,7 +103,6 @@ def file_digest(path: Path) -> str:
 def _facts_digest(facts: RunFacts) -> str:
     """The SHA-256 of the facts with the digests of all other files, which chains them."""
     others = {name: digest for name, digest in facts.digests.items() if name != _OWN}
-    read = facts_of(
-        replace(facts, digests=others).as_json()
-    )  # as a reader gets them: 0 becomes 0.0
+    # As a reader gets them: 0 becomes 0.0.
+    read = RunFacts.from_json(replace(facts, digests=others).as_json())
     return hashlib.sha256(orjson.dumps(read.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()

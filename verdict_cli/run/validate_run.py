@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import ValidationError
 
 from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
@@ -19,16 +19,14 @@ from verdict_cli.storage.tables.reader import column_kinds
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
-_FIELDS = frozenset(RunFacts.__struct_fields__)
-_REQUIRED = ("row", "call", "attempt", "status", "unit")
+_REQUIRED = frozenset({"row", "call", "attempt", "status", "unit"})
 """Columns that have a value in every row."""
 
 
 def facts_of(fields: Mapping[str, Any]) -> RunFacts:
     """The facts that the fields of a `run.json` say. ValueError, which names the field, for a value that no run writes."""
-    added = {name: value for name, value in fields.items() if name not in _FIELDS}
     try:
-        facts = convert({**fields, "added": added}, RunFacts)
+        facts = RunFacts.from_json(fields)
     except ValidationError as error:  # such as: Expected `int`, got `str` - at `$.rows`
         reason, _, place = str(error).partition(" - at `$.")
         raise ValueError(f"{place.rstrip('`')}: {reason[:1].lower()}{reason[1:]}") from None
@@ -96,29 +94,38 @@ def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
     kinds = column_kinds(path)
     for name in columns.keys() - kinds.keys() - later_columns():
         raise _not_a_run(path, f"there is no column {name!r}")
+    texts = set()
     for name, kind in kinds.items():
         expected = columns.get(name, "null")
         fits = kind in {expected, "null"} or (expected, kind) in _OTHER_KINDS
         if expected == "null":
             fits = kind is not None
-        elif (expected, kind) == (
-            "str",
-            "json",
-        ):  # half a surrogate pair makes the writer choose json
-            fits = all(isinstance(value, str | None) for value in _values(path, name))
-        if fits and name in _REQUIRED:
-            fits = None not in _values(path, name)
         if not fits:
-            raise _not_a_run(path, f"the column {name!r} holds what no run writes there")
+            raise _other_values(path, name)
+        if (expected, kind) == ("str", "json"):
+            texts.add(name)
+    required = _REQUIRED & kinds.keys()
+    for batch in batches(path, sorted(required | texts), 5000):
+        _check_values(path, batch, required, texts)
 
 
-_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native")}
-"""What is expected, and what fits too: lists and mappings are text where a value has another form."""
+def _check_values(
+    path: Path, batch: Mapping[str, list[Any]], required: Set[str], texts: Set[str]
+) -> None:
+    for name, values in batch.items():
+        is_odd = name in texts and not all(isinstance(value, str | None) for value in values)
+        if is_odd or (name in required and None in values):
+            raise _other_values(path, name)
+
+
+_OTHER_KINDS = {("float", "int"), ("native", "json"), ("json", "native"), ("str", "json")}
+"""What is expected, and what fits too: lists and mappings are text where a value has another form, and a text with half a
+surrogate pair is JSON."""
+
+
+def _other_values(path: Path, name: str) -> DataError:
+    return _not_a_run(path, f"the column {name!r} holds what no run writes there")
 
 
 def _not_a_run(path: Path, message: str) -> DataError:
     return DataError(Problem("not-a-run", message, "run the pipeline again", str(path)))
-
-
-def _values(path: Path, name: str) -> Iterator[Any]:
-    return (value for batch in batches(path, [name], 5000) for value in batch[name])
