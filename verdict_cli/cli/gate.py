@@ -13,7 +13,6 @@ from verdict_cli.cli.options import AsJson, Undecided
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import IDLE, idle_limits, read_gates, with_baseline
-from verdict_cli.plan.check_evaluations import scale_ends
 from verdict_cli.plural import plural
 from verdict_cli.run.load_run import RunResult, load_run
 
@@ -99,9 +98,8 @@ def gate(
 def _with_gates(result: RunResult, file: Path) -> RunResult:
     """The run with the gates of the file, and what is to be told of them, in place of its own."""
     plan, facts = result.plan, result.facts
-    scales = scale_ends(plan.nodes, plan.outputs, plan.evaluations)
-    gates = read_gates(file, plan.evaluations, scales)
-    messages = dict.fromkeys(message for _, message in idle_limits(gates, scales))
+    gates = read_gates(file, plan.evaluations, plan.scales)
+    messages = dict.fromkeys(message for _, message in idle_limits(gates, plan.scales))
     for message in messages:
         print_error(f"{file}: {message}")
     warnings = (message for message in facts.warnings if IDLE not in message)

@@ -196,7 +196,12 @@ class Published(ConfigModel):
 
 def evaluation_problems(name: str, evaluation: Evaluation) -> list[Issue]:
     """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
-    issues = [*_figures(evaluation), *_metrics(evaluation), *_groups(evaluation)]
+    evaluator = evaluator_of(evaluation)
+    if evaluator is None:
+        issues = [*_figures(evaluation), *_lacking(evaluation)]
+    else:
+        issues = _of_own_kind(evaluation, evaluator)
+    issues += [*_repeated(evaluation), *_groups(evaluation)]
     if name == "run":
         message = "`run` is the name of the run's own facts in `gates`"
         issues.insert(0, Issue("", message, "choose another name"))
@@ -204,8 +209,6 @@ def evaluation_problems(name: str, evaluation: Evaluation) -> list[Issue]:
 
 
 def _figures(evaluation: Evaluation) -> list[Issue]:
-    if (evaluator := evaluator_of(evaluation)) is not None:
-        return _of_own_kind(evaluation, evaluator)
     broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
     issues = [Issue(rule.key, rule.message, rule.hint) for rule in broken]
     if evaluation.panel is not None:
@@ -299,11 +302,11 @@ def _of_own_kind(evaluation: Evaluation, evaluator: Evaluator) -> list[Issue]:
     return issues
 
 
-def _metrics(evaluation: Evaluation) -> list[Issue]:
+def _lacking(evaluation: Evaluation) -> list[Issue]:
+    """The metrics that need keys which the evaluation does not give."""
     issues: list[Issue] = []
-    of_own_kind = evaluator_of(evaluation) is not None
     for index, metric in enumerate(evaluation.metrics or ()):
-        lacking = [] if of_own_kind else missing_keys(evaluation, metric)
+        lacking = missing_keys(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             issues.append(
@@ -313,9 +316,16 @@ def _metrics(evaluation: Evaluation) -> list[Issue]:
                     f"give {words}, or leave `{metric}` out",
                 )
             )
-        if metric in (evaluation.metrics or ())[:index]:
-            issues.append(Issue(f"metrics.{index}", f"`{metric}` is a duplicate", "leave one out"))
     return issues
+
+
+def _repeated(evaluation: Evaluation) -> list[Issue]:
+    metrics = evaluation.metrics or ()
+    return [
+        Issue(f"metrics.{index}", f"`{metric}` is a duplicate", "leave one out")
+        for index, metric in enumerate(metrics)
+        if metric in metrics[:index]
+    ]
 
 
 def missing_keys(evaluation: Evaluation, metric: str) -> list[str]:

@@ -182,7 +182,7 @@ class Namespace(Struct, eq=False, dict=True):
         """What is wrong in parts of this file, and of those that it uses, that the plan does not look at."""
         for names in self.files.values():
             if names is not None:
-                yield from _unused_problems(names.spec, names.spec.file, ())
+                yield from _unused_problems(names.spec)
 
     def check_scale(self, scale: Scale, path: KeyPath) -> bool:
         """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
@@ -495,24 +495,23 @@ def missing_prompt(spec: Spec, unit: LLMUnit, path: KeyPath) -> Problem | None:
     )
 
 
+_WITH_PARTS = (ConfigModel, dict, tuple, list)
 _CODES = {UnitBase: "bad-unit", Scale: "bad-scale", Extractor: "bad-extractor"}
 
 
-def _unused_problems(spec: Spec, part: Any, path: KeyPath) -> Iterator[Problem]:
+def _unused_problems(spec: Spec) -> Iterator[Problem]:
     """Wrong combinations of keys in parts that the plan does not look at, such as a block that nobody uses."""
-    if isinstance(part, ConfigModel):
-        code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
-        if code is not None and (issue := part.broken_rule()):
-            yield spec.problem(code, issue.message, issue.hint, (*path, *issue.path))
-        if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
-            yield missing
-        items: Iterable[tuple[str | int, Any]] = (
-            (field.alias or name, getattr(part, name))
-            for name, field in type(part).model_fields.items()
-        )
-    elif isinstance(part, dict | tuple | list):
-        items = part.items() if isinstance(part, dict) else enumerate(part)
-    else:
-        return
-    for key, value in items:
-        yield from _unused_problems(spec, value, (*path, key))
+    parts: list[tuple[KeyPath, Any]] = [((), spec.file)]
+    for path, part in parts:
+        items: Iterable[tuple[str | int, Any]]
+        if isinstance(part, ConfigModel):
+            code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
+            if code is not None and (issue := part.broken_rule()):
+                yield spec.problem(code, issue.message, issue.hint, (*path, *issue.path))
+            if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
+                yield missing
+            fields = type(part).model_fields
+            items = [(field.alias or name, getattr(part, name)) for name, field in fields.items()]
+        else:
+            items = part.items() if isinstance(part, dict) else enumerate(part)
+        parts += [((*path, key), value) for key, value in items if isinstance(value, _WITH_PARTS)]

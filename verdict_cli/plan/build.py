@@ -18,7 +18,7 @@ from verdict_cli.language.document.overrides import parts_of
 from verdict_cli.language.document.source_positions import Document, DocumentPath, format_path
 from verdict_cli.language.evaluations import Evaluations, evaluator_of
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS
-from verdict_cli.language.expressions.paths import ExpressionPath
+from verdict_cli.language.expressions.paths import ExpressionPath, ExpressionPaths
 from verdict_cli.language.fields.types import (
     INTEGER,
     TRUTH,
@@ -30,7 +30,7 @@ from verdict_cli.language.fields.types import (
     UnknownType,
     without_null,
 )
-from verdict_cli.language.gate_rules import idle_limits
+from verdict_cli.language.gate_rules import Ends, idle_limits
 from verdict_cli.language.load import InvalidFile, Spec, UnitTypes, sort_problems, validate_document
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.package_files import is_shipped
@@ -38,10 +38,10 @@ from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.language.units.base import ENTRY, MOST_ENTRIES, OPTIONS_HINT, LLMUnit
 from verdict_cli.model import EndpointKey
 from verdict_cli.plan.check_evaluations import (
+    CheckedEvaluations,
     check_evaluations,
     load_published,
     rows_shown,
-    scale_ends,
     shown_labels,
 )
 from verdict_cli.plan.compile import compile_node
@@ -292,11 +292,12 @@ class _Build:
         compiled = self._nodes(expanded.instances, self._edges(block), columns, row_steps)
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
+        checked = CheckedEvaluations(set(), {}, {})
         if len(nodes) == len(compiled):
-            self.used |= {*output_nodes}
-            self.used |= check_evaluations(
+            checked = check_evaluations(
                 self.names, nodes, output_nodes, self._use_column, row_steps.entries
             )
+            self.used |= {*output_nodes, *checked.used}
         stops = [compile_early_stopping(layer, compiled, self.uses) for layer in expanded.stopping]
         early = tuple(stop for stop in stops if stop is not None)
         tables = load_published(self.names)
@@ -309,7 +310,7 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, instances)
         _warn_same_prompts(nodes, instances)
-        idle_gates = self._idle_gates(nodes, output_nodes)
+        idle_gates = self._idle_gates(checked.ends)
         self.warnings += idle_gates
         measured = self.spec.file.evaluate
         studies = {name: item for name, item in measured.items() if evaluator_of(item) is not None}
@@ -318,7 +319,7 @@ class _Build:
             for name, item in measured.items()
             if name not in studies
         }
-        _warn_shown_labels(nodes, instances, evaluations)
+        _warn_shown_labels(nodes, instances, evaluations, checked.targets)
         fingerprint, nodes = with_fingerprints(
             self.names, instances, nodes, output_nodes, early, groups, conditions
         )
@@ -340,6 +341,7 @@ class _Build:
             span=span,
             evaluations=evaluations,
             gates=self.spec.file.gates,
+            scales=checked.ends,
             idle_gates=tuple(problem.message for problem in idle_gates),
             published=tables,
             resolved=resolve_pipeline(self.names),
@@ -472,9 +474,8 @@ class _Build:
             hint=used.hint or hint,
         )
 
-    def _idle_gates(self, nodes: Sequence[Node], outputs: Sequence[int]) -> list[Problem]:
+    def _idle_gates(self, scales: Mapping[str, Ends]) -> list[Problem]:
         """A warning for each limit that any value meets."""
-        scales = scale_ends(nodes, outputs, self.spec.file.evaluate)
         hint = "give a limit that a bad run fails"
         return [
             self.spec.problem("idle-gate", message, hint, ("gates", index, "min"))
@@ -528,9 +529,10 @@ def _warn_shown_labels(
     nodes: Sequence[Node],
     instances: Sequence[UnitInstance],
     evaluations: Evaluations,
+    targets: Mapping[str, ExpressionPaths],
 ) -> None:
     """Warn of each prompt that shows the label which its judge is measured by."""
-    for index, label, name in shown_labels(nodes, evaluations):
+    for index, label, name in shown_labels(nodes, evaluations, targets):
         message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
         hint = "take the label out of the prompt, unless the judge is to see it"
         instances[index].place.warn(message, hint, "prompt", code="label-in-prompt")

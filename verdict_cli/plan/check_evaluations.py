@@ -3,7 +3,7 @@ that a prediction can have, and labels that a prompt shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -20,10 +20,11 @@ from verdict_cli.language.evaluations import (
     evaluation_problems,
     evaluator_of,
 )
-from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
+    ExpressionPaths,
     format_expression_path,
 )
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType, all_values, number_bounds
@@ -67,20 +68,31 @@ _EXPRESSIONS = (
 )
 
 
+class CheckedEvaluations(Struct, frozen=True):
+    """What the evaluations of a file name: the indices of units; the ends of the scale that each value, or prediction, is on;
+    and the paths of each target."""
+
+    used: set[int]
+    ends: dict[str, Ends]
+    targets: dict[str, ExpressionPaths]
+
+
 def check_evaluations(
     names: Namespace,
     nodes: tuple[Node, ...],
     outputs: Indices,
     use_column: UseColumn,
     entries: EntriesOf,
-) -> set[int]:
-    """The indices of the units that evaluations name; reports expressions that cannot be resolved.
+) -> CheckedEvaluations:
+    """What evaluations name; reports expressions that cannot be resolved.
 
     ``entries`` gives the types of the names that units inside `each` steps see.
     """
     file = names.spec.file
     rows = ResultScope(nodes, outputs)
     scopes: dict[str, ResultScope] = {}
+    scales: dict[str, Ends] = {}
+    targets: dict[str, ExpressionPaths] = {}
     for name, evaluation in file.evaluate.items():
         place = Place(names, ("evaluate", name))
         try:
@@ -91,14 +103,17 @@ def check_evaluations(
         scopes[name] = scope
         for issue in evaluation_problems(name, evaluation):
             place.issue("bad-evaluation", issue)
-        _check_nominal(evaluation, place, scope)
-        for keys, text in [*_texts(evaluation), *_panel(evaluation, nodes, place)]:
-            _check(text, place.below(*keys), scope, scope.roots, use_column)
-        labels = ("source", "human", *scope.entries)
-        for key in ("target", "where", "weight") if evaluation.gold else ():
-            text = getattr(evaluation.gold, key)
-            _check(text, place.below("gold", key), scope, labels, use_column)
-    scales = scale_ends(nodes, outputs, file.evaluate)
+        expressions = _expressions(evaluation, place, scope, use_column)
+        predicted = expressions.get(("prediction",))
+        if predicted is not None:
+            _check_nominal(evaluation, predicted.type, place)
+        measured = expressions.get(("value",)) or predicted
+        ends = None if measured is None else _ends(evaluation, measured.type)
+        if ends is not None:
+            scales[name] = ends
+        target = expressions.get(("target",))
+        if target is not None:
+            targets[name] = target.paths
     for index, gate in enumerate(file.gates):
         place = Place(names, ("gates", index))
         for issue in gate_problems(gate, file.evaluate, scales):
@@ -106,19 +121,38 @@ def check_evaluations(
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
             _check(text, place.below("where", text), scope, scope.roots, use_column)
-    return rows.used
+    return CheckedEvaluations(rows.used, scales, targets)
 
 
-def _texts(evaluation: Evaluation) -> Iterator[tuple[ExpressionPath, str | None]]:
+def _expressions(
+    evaluation: Evaluation, place: Place, scope: ResultScope, use_column: UseColumn
+) -> dict[ExpressionPath, Expression | None]:
+    """The expressions of an evaluation by the keys that hold them; None, and reported, for one that cannot be resolved."""
+    texts = [*_texts(evaluation), *_panel(evaluation, scope.nodes, place)]
+    expressions = {
+        keys: _check(text, place.below(*keys), scope, scope.roots, use_column)
+        for keys, text in texts
+        if text is not None
+    }
+    labels = ("source", "human", *scope.entries)
+    for key in ("target", "where", "weight") if evaluation.gold else ():
+        text = getattr(evaluation.gold, key)
+        if text is not None:
+            keys = ("gold", key)
+            expressions[keys] = _check(text, place.below(*keys), scope, labels, use_column)
+    return expressions
+
+
+def _texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str | None]]:
     """The expressions over a row, with the keys that hold them."""
-    for key in _EXPRESSIONS:
-        yield (key,), getattr(evaluation, key)
+    texts: list[tuple[ExpressionPath, str | None]] = [
+        ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
+    ]
     for key in ("by", "options"):
-        for index, text in enumerate(getattr(evaluation, key) or ()):
-            yield (key, index), text
+        listed = getattr(evaluation, key) or ()
+        texts += [((key, index), text) for index, text in enumerate(listed)]
     evaluator = evaluator_of(evaluation)
-    if evaluator is not None:
-        yield from evaluator.expressions(evaluation)
+    return texts if evaluator is None else [*texts, *evaluator.expressions(evaluation)]
 
 
 def _panel(
@@ -136,61 +170,29 @@ def _panel(
 
 
 def _check(
-    text: str | None,
-    place: Place,
-    scope: ResultScope,
-    roots: tuple[str, ...],
-    use_column: UseColumn,
-) -> None:
-    if text is None:
-        return
+    text: str, place: Place, scope: ResultScope, roots: tuple[str, ...], use_column: UseColumn
+) -> Expression | None:
     expression = place.expression(text, roots, scope.resolve)
     for path in expression.paths if expression is not None else ():
         if path[0] == "source" and len(path) > 1 and isinstance(path[1], str):
             use_column(path[1], place)
+    return expression
 
 
-def scale_ends(
-    nodes: Sequence[Node], outputs: Sequence[int], evaluations: Evaluations
-) -> dict[str, Ends]:
-    """The ends of the scale that each evaluation's value, or its prediction, is on; truths are from 0 to 1."""
-    scope = ResultScope(tuple(nodes), tuple(outputs))
-    every = {name: _ends(evaluation, scope) for name, evaluation in evaluations.items()}
-    return {name: ends for name, ends in every.items() if ends is not None}
-
-
-def _ends(evaluation: Evaluation, rows: ResultScope) -> Ends | None:
-    text = evaluation.value or evaluation.prediction
-    if text is None:
-        return None
+def _ends(evaluation: Evaluation, kind: FieldType) -> Ends | None:
+    """The ends of the scale that the evaluation's value, or its prediction, of this type is on; truths are from 0 to 1."""
     if evaluation.value is None and evaluation.positive is not None:
         return 0.0, 1.0  # the share of the positive label
-    try:
-        scope = rows
-        if evaluation.items is not None:
-            scope = rows.of_items(evaluation.items, lambda _: {})
-    except ExpressionError:
-        return None  # reported where the evaluation is checked
-    kind = _kind(text, scope)
-    return None if kind is None else number_bounds(kind)
-
-
-def _kind(text: str, scope: ResultScope) -> FieldType | None:
-    """The type of an expression; None where it cannot be resolved, which is reported where it is checked."""
-    try:
-        return compile_expression(text, scope.roots, scope.resolve).type
-    except ExpressionError:
-        return None
+    return number_bounds(kind)
 
 
 _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
 
 
-def _check_nominal(evaluation: Evaluation, place: Place, scope: ResultScope) -> None:
-    """Report statistics of ranks or distances over values of a nominal scale, which have neither, and metrics of the choice
+def _check_nominal(evaluation: Evaluation, kind: FieldType, place: Place) -> None:
+    """Report statistics of ranks or distances over predictions of a nominal scale, which have neither, and metrics of the choice
     between A and B where the options have other names."""
     prediction = evaluation.prediction
-    kind = None if prediction is None else _kind(prediction, scope)
     if not isinstance(kind, ScaleType) or kind.scale.ordered:
         return
     values = kind.scale.display()
@@ -273,11 +275,15 @@ def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
     return roots
 
 
-def shown_labels(nodes: Sequence[Node], evaluations: Evaluations) -> Iterator[tuple[int, str, str]]:
+def shown_labels(
+    nodes: Sequence[Node],
+    evaluations: Evaluations,
+    targets: Mapping[str, ExpressionPaths],
+) -> Iterator[tuple[int, str, str]]:
     """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
-    for name, evaluation in evaluations.items():
-        item = next((node for node in nodes if node.id == evaluation.items), None)
-        for label in _labels(evaluation.target, is_of_entries=item is not None):
+    for name, paths in targets.items():
+        item = next((node for node in nodes if node.id == evaluations[name].items), None)
+        for label in _labels(paths, is_of_entries=item is not None):
             for node in nodes:
                 if label[0] != "source" and (item is None or node.groups[:1] != item.groups[:1]):
                     continue
@@ -298,12 +304,8 @@ def rows_shown(nodes: Sequence[Node]) -> bool:
     return any(isinstance(node.work, LLMNode) and node.index in seeing for node in nodes)
 
 
-def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
-    """The columns of the row that a target names, and what it names of an entry."""
-    try:
-        paths = compile_expression(target).paths if target is not None else ()
-    except ExpressionError:
-        return []
+def _labels(paths: ExpressionPaths, *, is_of_entries: bool) -> list[ExpressionPath]:
+    """The columns of the row that the paths of a target name, and what they name of an entry."""
     roots = ("output", "nodes", "human", "index")
     return [
         path

@@ -17,7 +17,7 @@ from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath, RowValues
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
-from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.gate_rules import Ends, Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.prompts.state_prompt import StatePrompt
@@ -349,6 +349,8 @@ class Plan(Struct, frozen=True, dict=True):
     """The evaluations but for those in `studies`."""
     gates: tuple[Gate, ...]
     """The limits that a run must keep."""
+    scales: Mapping[str, Ends]
+    """The ends of the scale that the value, or the prediction, of each evaluation is on."""
     idle_gates: tuple[str, ...]
     """What the run's record says of limits that every value passes."""
     published: Mapping[str, Published]

@@ -44,14 +44,8 @@ def arena_keys(evaluation: ConfigModel) -> ArenaKeys | None:
     assert isinstance(evaluation, ArenaEvaluation)
     if evaluation.arena is not None:
         return evaluation.arena
-    return (
-        evaluation if any(is_written(evaluation, key) for key in ArenaKeys.model_fields) else None
-    )
-
-
-def is_written(evaluation: ConfigModel, key: str) -> bool:
-    """Whether a key has a value."""
-    return getattr(evaluation, key) not in (None, ())
+    has_some = any(getattr(evaluation, key) for key in ArenaKeys.model_fields)
+    return evaluation if has_some else None
 
 
 def plain_control(text: str) -> bool:

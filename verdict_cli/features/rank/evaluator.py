@@ -13,7 +13,6 @@ from verdict_cli.features.rank.arena_keys import (
     arena_keys,
     arena_problems,
     control_texts,
-    is_written,
 )
 from verdict_cli.features.rank.contest_rows import ContestCheck
 from verdict_cli.language.evaluations import Evaluation
@@ -40,7 +39,7 @@ class ArenaEvaluator:
             issues = [
                 Issue(key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")
                 for key in ArenaKeys.model_fields
-                if is_written(evaluation, key)
+                if getattr(evaluation, key)
             ]
         for key, message, hint in arena_problems(keys, evaluation.metrics or ()):
             issues.append(
