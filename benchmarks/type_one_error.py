@@ -109,9 +109,10 @@ def compare(simulations: int) -> Lines:
                 known = np.flatnonzero(
                     (data[0].prediction != MISSING) & (data[1].prediction != MISSING)
                 )
+                pairs = PairedRows(data, (known, known), ([""] * rows,) * 2)
                 for metric in metrics:
-                    tests = swap_tests((metric,), data, (known, known), rng, 199)
-                    low[metric] += metric in tests and tests[metric][0] <= 0.05
+                    difference = paired_difference(metric, pairs, Draw(rng), 199)
+                    low[metric] += difference.p is not None and difference.p <= 0.05
             design = (
                 f"{rows} rows"
                 + (f" in {clusters} clusters" if clusters else "")
@@ -153,18 +154,24 @@ def _repeated(right: npt.NDArray[np.bool_]) -> RunRows:
 
 def losses(simulations: int) -> Lines:
     """The share of comparisons of equal mean errors that find a difference."""
-    for rows in (20, 30, 60, 200):
+    for rows, clusters in ((20, 0), (30, 0), (60, 0), (200, 0), (200, 10), (200, 40)):
         for share in (0.02, 0.05, 0.1, 0.2):
-            found = sum(_finds_losses(seed, rows, share) for seed in range(simulations))
-            yield f"{rows} rows, {share:.0%} lose 1", f"{found / simulations:.1%}"
+            found = sum(_finds_losses(seed, rows, clusters, share) for seed in range(simulations))
+            where = f" in {clusters} clusters" if clusters else ""
+            yield f"{rows} rows{where}, {share:.0%} lose 1", f"{found / simulations:.1%}"
 
 
-def _finds_losses(seed: int, rows: int, share: float) -> bool:
+def _finds_losses(seed: int, rows: int, clusters: int, share: float) -> bool:
+    """Whether there is a difference; half of a cluster's rows lose or gain together."""
     rng = np.random.default_rng([seed, rows])
     first = rng.choice([1.0, 2.0], rows)
-    change = np.where(rng.random(rows) < share, 1.0, -share / (1 - share))
+    place, cluster = rng.random(rows), None
+    if clusters:
+        cluster = np.arange(rows) % clusters
+        place = np.where(rng.random(rows) < 0.5, rng.random(clusters)[cluster], place)
+    change = np.where(place < share, 1.0, -share / (1 - share))
     runs = tuple(
-        (_run(np.zeros(rows), said, None, numeric=True), (), [*map(str, range(rows))])
+        (_run(np.zeros(rows), said, cluster, numeric=True), (), [*map(str, range(rows))])
         for said in (first, first + change)
     )
     pairs = pair(*runs)

@@ -8,6 +8,7 @@ import scipy.stats
 from evaluation_data import label_data, number_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
@@ -368,6 +369,44 @@ def test_equal_errors_differ_in_5_of_100_samples_also_where_differences_are_skew
         runs = tuple(number_data(target, target + side * error) for error in errors)
         low += swap_tests(("mae",), runs, (rows, rows), rng, 499)["mae"][0] <= 0.05
     assert low / 200 <= 0.07
+
+
+def changed_in_clusters(rng, clusters, change_of):
+    """Ten rows of each cluster, in the order of the clusters, of which half share a place; the errors of two runs."""
+    cluster = np.repeat(np.arange(clusters), 10)
+    shared = rng.random(len(cluster)) < 0.5
+    place = np.where(shared, rng.random(clusters)[cluster], rng.random(len(cluster)))
+    first = rng.choice([1.0, 2.0], len(cluster))
+    zeros, rows = np.zeros(len(cluster)), np.arange(len(cluster))
+    numbers = (first, first + change_of(place))
+    data = tuple(replace(number_data(zeros, each), cluster=cluster) for each in numbers)
+    return PairedRows(data, (rows, rows), ([""] * len(cluster),) * 2)
+
+
+@pytest.mark.parametrize("clusters", [10, 40])
+def test_equal_means_in_clusters_that_lose_together_differ_in_5_of_100_samples(clusters):
+    """A tenth of the rows lose much, whole clusters of them: swaps of clusters found a difference in a quarter of samples."""
+    low = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        pairs = changed_in_clusters(rng, clusters, lambda place: np.where(place < 0.1, 0.9, -0.1))
+        low += paired_differences(("mae",), pairs, Draw(rng), 199)["mae"].p <= 0.05
+    assert low <= 5
+
+
+@pytest.mark.parametrize("metric", ["mae", "rmse"])
+def test_a_small_p_value_in_clusters_comes_with_an_interval_without_0(metric):
+    found = agreed = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        pairs = changed_in_clusters(rng, 15, lambda place: place - 0.35)
+        difference = paired_differences((metric,), pairs, Draw(rng), 199)[metric]
+        is_small = difference.p <= 0.05
+        found += is_small
+        agreed += is_small == (not difference.change.low <= 0 <= difference.change.high)
+        assert difference.p <= difference.p_adjusted
+    assert found >= 5
+    assert agreed == 40
 
 
 def test_few_rows_that_all_gain_leave_open_whether_the_means_differ():
