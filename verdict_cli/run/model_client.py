@@ -10,11 +10,11 @@ from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.chain import Chain, RunCalls, StopSignal, build_chain
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
-from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
+from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.middleware.replies import OwnCalls, ReplySources
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.messages import Reply, Request
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.process import calls_at_once
@@ -65,9 +65,9 @@ class ModelClient(Struct):
     ) -> Chain:
         """The middleware around the providers; see `RunCalls` and `ReplySources`."""
         calls = RunCalls(
-            limit=self.limit,
-            spending=self.spending,
-            leaders=self.leaders,
+            self.limiters,
+            self.spending,
+            self.leaders,
             stop=stop or StopSignal(),
             replies=ReplySources(own, reuse, self.store, defer=defer),
             recorded=self.recorded,
@@ -76,10 +76,6 @@ class ModelClient(Struct):
             watch=observer.calls,
         )
         return build_chain(self.providers.ask, calls)
-
-    def limit(self, ask: Ask) -> Ask:
-        """``ask``, waiting until the limits allow the call."""
-        return rate_limited(ask, self.limiters)
 
     async def close(self) -> None:
         """Close connections. The store is closed by whoever opened it."""

@@ -10,6 +10,7 @@ import pytest
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.middleware.chain import RunCalls, build_chain
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS, circuit_breaker
+from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -103,7 +104,7 @@ def test_built_in_models_and_recordings_are_neither_counted_nor_asked_for_logpro
         return answer
 
     async def go() -> list[Any]:
-        calls = RunCalls(limit=lambda ask: ask, is_spared=lambda _: False)
+        calls = RunCalls(RateLimiters(), is_spared=lambda _: False)
         ask = build_chain(provider, calls).ask
         messages = (Message("user", ""),)
         requests = [

@@ -13,6 +13,7 @@ from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budge
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.pack_questions import pack_questions
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
+from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.middleware.replies import ReplySources, answer_from
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
@@ -36,8 +37,7 @@ class StopSignal(Struct, frozen=True):
 class RunCalls(Struct, frozen=True):
     """What the calls of a run share: what its middleware is made from."""
 
-    limit: Callable[[Ask], Ask]
-    """The rate limiting."""
+    limiters: RateLimiters
     spending: Spending = field(default_factory=Spending)
     leaders: PrefixLeaders = field(default_factory=PrefixLeaders)
     stop: StopSignal = StopSignal()
@@ -84,7 +84,7 @@ def build_chain(provider: Ask, calls: RunCalls) -> Chain:
         ask = _confirmed(ask, stop.confirm, stop.stop)
     # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
     ask = check_budget(ask, calls.spending, stop.is_set, stop.stop)
-    ask = calls.limit(ask)
+    ask = rate_limited(ask, calls.limiters)
     # Built-in models and recordings cost nothing, and no server limits them.
     ask_local = ask if renamed is None else with_renamed_units(ask, renamed)
     if calls.recorded:

@@ -35,10 +35,11 @@ from verdict_cli.model import RateLimit
 class Pacer:
     """When the next call of one model and key may be sent, and how many at once.
 
-    ``is_open``: nothing is known that a call would have to wait for. It may be late to become true.
+    ``is_open``: nothing is known that a call would have to wait for. It may be late to become true. ``is_known``: a limit that
+    is not configured does not have to be found out.
     """
 
-    def __init__(self, limit: RateLimit | None = None) -> None:
+    def __init__(self, limit: RateLimit | None = None, *, is_known: bool = False) -> None:
         limit = limit or RateLimit()
         self.is_open = False
         self.tokens_per_minute = limit.tokens_per_minute
@@ -46,7 +47,7 @@ class Pacer:
         self._tokens = Bucket.per_minute(limit.tokens_per_minute)
         self._concurrent = limit.concurrent or inf
         self._stated = StatedQuotas()
-        self._first = FirstCalls() if self._requests is None else None
+        self._first = None if is_known or self._requests else FirstCalls()
         self._learned: LearnedRate | None = None
         self._meter = Meter()
         self._measured = 0.0
@@ -142,7 +143,7 @@ class Pacer:
         if self._tokens is not None:
             self._tokens.give_back(estimated - used)
 
-    def accept(self, call: SentCall) -> None:
+    def accept(self) -> None:
         """Count a call that was answered."""
         self._first = None
         if self._concurrency.is_known:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
+from math import inf
 from time import monotonic
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -56,12 +58,12 @@ class RateLimiters:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.flows: defaultdict[str, Flow] = defaultdict(Flow)
-        self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
+        self.slots = FifoSemaphore(inf if concurrent is None else concurrent)
         self.shards = shards
         self.recorded = recorded
         self.clock = clock
         self.sleep = sleep
-        self._by_model: IdentityCache[ModelLimiter | None] = IdentityCache()
+        self._by_model: IdentityCache[ModelLimiter] = IdentityCache()
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelLimiter] = {}
 
     @property
@@ -74,36 +76,57 @@ class RateLimiters:
         """Calls in flight."""
         return sum(flow.running for flow in self.flows.values())
 
-    def try_enter(self, limiter: ModelLimiter | None) -> bool:
-        """Take a slot of the run and one of the model, without waiting. False where a call has to wait."""
-        run = self.semaphore
-        if limiter is not None and not limiter.is_open():
-            return False
-        if run is not None and not run.try_acquire():
-            return False
-        if limiter is not None:
-            limiter.slots.acquired += 1
-        return True
-
-    def leave(self, limiter: ModelLimiter | None) -> None:
-        """Release the slots."""
-        if limiter is not None:
-            limiter.slots.release()
-        if self.semaphore is not None:
-            self.semaphore.release()
-
-    def get(self, model: Model) -> ModelLimiter | None:
-        """The model's limiter, None for a built-in model or a recording. Presets of one model, key and limit share a
-        limiter."""
+    def get(self, model: Model) -> ModelLimiter:
+        """The model's limiter. Presets of one model, key and limit share a limiter."""
         return self._by_model.get((model,), None, self._create, model)
 
-    def _create(self, model: Model) -> ModelLimiter | None:
-        if self.recorded or (is_local(model.name) and model.rate_limit is None):
-            return None
+    def _create(self, model: Model) -> ModelLimiter:
+        if self.recorded:
+            return ModelLimiter(None, is_local=True)
+        if is_local(model.name):
+            return ModelLimiter(share_of(model.rate_limit, self.shards), is_local=True)
         key = (*endpoint_address(model), model.name, model.rate_limit)
         if key not in self._shared:
             self._shared[key] = ModelLimiter(share_of(model.rate_limit, self.shards))
         return self._shared[key]
+
+    def try_enter(self, limiter: ModelLimiter) -> bool:
+        """Take a slot of the run and one of the model, without waiting. False where a call has to wait."""
+        if not limiter.is_open() or not self.slots.try_acquire():
+            return False
+        limiter.slots.acquired += 1
+        return True
+
+    async def enter(self, limiter: ModelLimiter, tokens: int, *, again: bool) -> None:
+        """Wait for a slot of the model and one of the run, at a time at which the model's rate has room; ``again``: ahead of the
+        calls that wait already."""
+        if limiter.is_open():
+            await self.slots.acquire()
+            if limiter.is_open():
+                limiter.slots.acquired += 1
+                return
+            self.slots.release()  # a limit was found while this call waited for its slot
+        await limiter.turn.acquire(first=again)
+        try:
+            while True:
+                await limiter.slots.acquire()
+                try:
+                    await self.slots.acquire()
+                except asyncio.CancelledError:
+                    limiter.slots.release()
+                    raise
+                wait_s = limiter.pacer.wait_s(tokens, self.clock())
+                if wait_s <= 0:
+                    return
+                self.leave(limiter)
+                await self.sleep(min(RECHECK_S, wait_s))
+        finally:
+            limiter.turn.release()
+
+    def leave(self, limiter: ModelLimiter) -> None:
+        """Release the slots."""
+        limiter.slots.release()
+        self.slots.release()
 
 
 def share_of(limit: RateLimit | None, shards: int) -> RateLimit | None:
@@ -115,10 +138,12 @@ def share_of(limit: RateLimit | None, shards: int) -> RateLimit | None:
 
 
 class ModelLimiter:
-    """One model's limits: ``pacer`` says when a call may be sent, ``slots`` how many at once, ``turn`` keeps the order."""
+    """One model's limits: ``pacer`` says when a call may be sent, ``slots`` how many at once, ``turn`` keeps the order.
+    ``is_local``: no server limits it, and what is recorded fails alike each time."""
 
-    def __init__(self, limit: RateLimit | None) -> None:
-        self.pacer = Pacer(limit)
+    def __init__(self, limit: RateLimit | None, *, is_local: bool = False) -> None:
+        self.is_local = is_local
+        self.pacer = Pacer(limit, is_known=is_local)
         self.slots = FifoSemaphore(self.pacer.most_at_once)
         self.turn = FifoSemaphore(1)
 
@@ -136,39 +161,34 @@ class ModelLimiter:
             )
         return tokens
 
-    def send(self, tokens: int, now: float) -> SentCall:
-        """Count a call that is sent now."""
-        return self.pacer.send(tokens, now, self.slots.acquired - 1)
-
-    def accept(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
-        """Learn from an answer: its usage corrects the estimate."""
-        self.pacer.accept(call)
-        self._learn(call, estimated, reply, now)
-
-    def fail(
-        self, call: SentCall, estimated: int, error: VerdictError, now: float, max_wait: float
-    ) -> None:
-        """Learn from a call that failed."""
-        if not isinstance(error, ProviderError | ReplyError):
-            return
-        if error.reply is not None:
-            self._learn(call, estimated, error.reply, now)
-        if isinstance(error, ProviderError) and error.allowance is not None:
-            self.pacer.update(error.allowance, call, now)
-        if isinstance(error, Retryable) and error.failure == "rate-limit":
-            self.pacer.settle(estimated, 0)
-            # With a delay beyond max_wait this call fails at once; the others find out for themselves.
-            delay_s = error.retry_after_s if (error.retry_after_s or 0.0) <= max_wait else None
-            self.pacer.refuse(call, now, delay_s or None)
-            self.slots.resize(self.pacer.most_at_once)
-
-    def _learn(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
+    def learn(self, call: SentCall, estimated: int, reply: Reply, now: float) -> None:
+        """Learn from a reply: its usage corrects the estimate."""
         if used := reply.usage.prompt_tokens + reply.usage.completion_tokens:
             self.pacer.settle(estimated, used)
         if reply.allowance is not None:
             self.pacer.update(reply.allowance, call, now)
         if self.slots.capacity != self.pacer.most_at_once:
             self.slots.resize(self.pacer.most_at_once)
+
+    def fail(
+        self, call: SentCall, estimated: int, error: VerdictError, now: float, max_wait: float
+    ) -> None:
+        """Learn from a call that failed."""
+        if isinstance(error, ProviderError | ReplyError) and error.reply is not None:
+            self.learn(call, estimated, error.reply, now)
+        if isinstance(error, ProviderError) and error.allowance is not None:
+            self.pacer.update(error.allowance, call, now)
+        if _is_refusal(error):
+            self.pacer.settle(estimated, 0)
+            # With a delay beyond max_wait this call fails at once; the others find out for themselves.
+            delay_s = error.retry_after_s if (error.retry_after_s or 0.0) <= max_wait else None
+            self.pacer.refuse(call, now, delay_s or None)
+            self.slots.resize(self.pacer.most_at_once)
+
+
+def _is_refusal(error: VerdictError) -> TypeGuard[Retryable]:
+    """Whether a provider refused the call because of its rate limit."""
+    return isinstance(error, Retryable) and error.failure == "rate-limit"
 
 
 class FifoSemaphore:
@@ -240,29 +260,28 @@ def rate_limited(ask: Ask, limiters: RateLimiters) -> Ask:
     """
 
     async def ask_limited(request: Request) -> Reply:
-        limiter = limiters.get(request.model)
-        tokens = 0 if limiter is None else limiter.check_tokens(request)
+        limiter, max_wait = limiters.get(request.model), request.model.max_wait
+        tokens = limiter.check_tokens(request)
         flow = limiters.flows[request.node]
         deadline: float | None = None
         while True:
             if not limiters.try_enter(limiter):
-                await _wait_for_turn(limiters, limiter, flow, tokens, deadline is not None)
-            call = None if limiter is None else limiter.send(tokens, limiters.clock())
+                flow.waiting += 1
+                try:
+                    await limiters.enter(limiter, tokens, again=deadline is not None)
+                finally:
+                    flow.waiting -= 1
+            call = limiter.pacer.send(tokens, limiters.clock(), limiter.slots.acquired - 1)
             flow.running += 1
             try:
                 reply = await ask(request)
             except VerdictError as error:
-                max_wait = request.model.max_wait
-                if limiter is not None and call is not None:
-                    limiter.fail(call, tokens, error, limiters.clock(), max_wait)
-                # A recording fails alike each time.
-                is_recorded = limiters.recorded or is_local(request.model.name)
-                if is_recorded or not (
-                    isinstance(error, Retryable) and error.failure == "rate-limit"
-                ):
+                now = limiters.clock()
+                if not limiter.is_local:
+                    limiter.fail(call, tokens, error, now, max_wait)
+                if limiter.is_local or not _is_refusal(error):
                     flow.failed += 1
                     raise
-                now = limiters.clock()
                 deadline = now + max_wait if deadline is None else deadline
                 if now + (error.retry_after_s or 0.0) >= deadline:
                     raise _gave_up(error, request.model) from None
@@ -271,8 +290,8 @@ def rate_limited(ask: Ask, limiters: RateLimiters) -> Ask:
                 flow.running -= 1
                 limiters.leave(limiter)
             flow.answered += 1
-            if limiter is not None and call is not None:
-                limiter.accept(call, tokens, reply, limiters.clock())
+            limiter.pacer.accept()
+            limiter.learn(call, tokens, reply, limiters.clock())
             return reply
 
     return ask_limited
@@ -290,50 +309,7 @@ def _gave_up(error: Retryable, model: Model) -> Retryable:
         kind=error.failure,
         status=error.status,
         retry_after_s=delay_s,
+        reply=error.reply,
     )
-    final.reply, final.allowance, final.waited = error.reply, error.allowance, True
+    final.allowance, final.waited = error.allowance, True
     return final
-
-
-async def _wait_for_turn(
-    limiters: RateLimiters, limiter: ModelLimiter | None, flow: Flow, tokens: int, again: bool
-) -> None:
-    """Wait until the limits of the run and of the model have room. Built-in models and recordings have no ``limiter``."""
-    flow.waiting += 1
-    try:
-        if limiter is not None:
-            await _acquire(limiters, limiter, tokens, again)
-        elif limiters.semaphore is not None:
-            await limiters.semaphore.acquire()
-    finally:
-        flow.waiting -= 1
-
-
-async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, again: bool) -> None:
-    """Acquire a slot of the model and one of the run, at a time at which the model's rate has room."""
-    slots, run = limiter.slots, limiters.semaphore
-    if limiter.is_open() and run is not None:
-        await run.acquire()
-        if limiter.is_open():
-            slots.acquired += 1
-            return
-        run.release()  # a limit was found while this call waited for its slot
-    await limiter.turn.acquire(first=again)
-    try:
-        while True:
-            await slots.acquire()
-            try:
-                if run is not None:
-                    await run.acquire()
-            except asyncio.CancelledError:
-                slots.release()
-                raise
-            wait_s = limiter.pacer.wait_s(tokens, limiters.clock())
-            if wait_s <= 0:
-                return
-            slots.release()
-            if run is not None:
-                run.release()
-            await limiters.sleep(min(RECHECK_S, wait_s))
-    finally:
-        limiter.turn.release()
