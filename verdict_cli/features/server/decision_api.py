@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Response
@@ -20,7 +21,7 @@ from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import Option, Output, Question, Result
+from verdict_cli.messages import Option, Question, Result
 from verdict_cli.plan.node import Plan
 
 MOST_QUESTIONS = 400
@@ -48,10 +49,12 @@ class SystemOneRequest(BaseModel):
 
 
 class Verdict(Struct, frozen=True):
-    """What a judge says: the field of its verdict, and the scale that it is on; None for a share of votes."""
+    """What a judge says: the field of its verdict, the scale that it is on (None for a share of votes), and the question that it
+    answers."""
 
     field: str
     scale: Scale | None
+    question: Question
 
     @classmethod
     def of(cls, plan: Plan) -> Verdict | None:
@@ -62,30 +65,58 @@ class Verdict(Struct, frozen=True):
         if name is None:
             return None
         kind = fields[name]
-        return cls(field=name, scale=kind.scale if isinstance(kind, ScaleType) else None)
+        if isinstance(kind, ScaleType):
+            return cls(name, kind.scale, question_form(kind.scale).question(""))
+        options = (Option("true", "true"), Option("false", "false"))
+        return cls(name, None, Question("predicate", "", options))
 
-    def question(self) -> Question:
-        """The question that the judge answers."""
-        if self.scale is None:
-            return Question("predicate", "", (Option("true", "true"), Option("false", "false")))
-        return question_form(self.scale).question("")
+    @property
+    def tokens(self) -> list[str]:
+        """The options by their tokens."""
+        return [option.token for option in self.question.options]
 
-    def probabilities(self, output: Output) -> list[float]:
-        """The probability of each option: the judge's own distribution, or its share of votes, else all on its verdict."""
+    def probabilities(self, result: Result) -> list[float] | None:
+        """The probability of each option: the judge's own distribution, or its share of votes, else all on its verdict. None where
+        the judge abstained."""
+        output = next((output for output in reversed(result.outputs) if output is not None), None)
+        if result.status != "ok" or output is None:
+            return None
         value, distribution = output[self.field], output.get("distribution")
         if self.scale is None:
             if not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise DataError(
-                    _problem(f"the judge's {self.field} {value!r:.40} is not a probability")
-                )
+                raise _bad_question(f"the judge's {self.field} {value!r:.40} is not a probability")
             return [float(value), 1 - float(value)]
-        values = [self.scale.read(option.token) for option in self.question().options]
+        values = [self.scale.read(token) for token in self.tokens]
         if isinstance(distribution, Mapping) and set(values) <= set(distribution):
             return [float(distribution[other]) for other in values]
         p = output.get("p")
         sure = float(p) if isinstance(p, int | float) else 1.0
         other_count = max(1, len(values) - 1)
         return [sure if other == value else (1 - sure) / other_count for other in values]
+
+    def check(self, question: Mapping[str, Any], options: Sequence[Any]) -> None:
+        """Raise DataError for a question that the judge does not answer."""
+        kind = _KINDS.get(str(question.get("type")))
+        fits = kind == self.question.kind
+        if kind == "choice":
+            fits = fits and set(map(_text, options)) == set(self.tokens)
+        elif kind == "score":
+            fits = fits and len(options) == len(self.tokens)
+        if not fits:
+            raise _bad_question(
+                f"the judge answers a {self.question.kind} of {', '.join(self.tokens)}: ask for that"
+            )
+
+    def summary(self, values: Sequence[Any], ps: Sequence[float]) -> dict[str, Any]:
+        """What both forms say of a score, or of a choice among these values."""
+        kind = self.question.kind
+        best = max(zip(values, ps, strict=True), key=itemgetter(1))[0]
+        mean = math.fsum(index * p for index, p in enumerate(ps))
+        return {
+            "type": kind,
+            kind: mean if kind == "score" else best,
+            "confidence": _confidence(ps),
+        }
 
 
 def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
@@ -96,10 +127,8 @@ def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Re
         """Judge a row for each question, as OpenAI's Decisions API answers."""
         verdict = _verdict(service, body.model)
         for question in body.questions:
-            _check(question, verdict, [_value(item) for item in _listed(question)])
-        results = await _judged(
-            service, _columns_of_input(body.input), [q.get("instructions") for q in body.questions]
-        )
+            verdict.check(question, _values(question))
+        results = await _judged(service, _columns_of_input(body.input), body.questions)
         answers = [
             {"name": question.get("name"), **_openai_answer(verdict, result, question)}
             for question, result in zip(body.questions, results, strict=True)
@@ -110,70 +139,44 @@ def decision_endpoints(app: FastAPI, service: Service, respond: Callable[..., Re
     async def system_one(body: SystemOneRequest) -> Response:
         """Judge a row for each question, as System One answers."""
         verdict = _verdict(service, body.model)
-        questions = body.questions.values()
+        questions = [*body.questions.values()]
         for question in questions:
-            criteria = (
-                question.get("criteria")
-                if _KINDS.get(str(question.get("type"))) != "predicate"
-                else ()
-            )
-            _check(question, verdict, list(criteria or ()))
-        results = await _judged(
-            service, _columns(body.state), [q.get("instructions") for q in questions]
-        )
-        answers = {
-            name: answer
-            for name, result in zip(body.questions, results, strict=True)
-            if (answer := _system_one_answer(verdict, result)) is not None
-        }
+            criteria = question.get("criteria")
+            verdict.check(question, [*criteria] if isinstance(criteria, list | dict) else [])
+        results = await _judged(service, _columns(body.state), questions)
+        answers = {}
+        for name, result in zip(body.questions, results, strict=True):
+            ps = verdict.probabilities(result)
+            if ps is not None:
+                answers[name] = _system_one_answer(verdict, ps)
         usage = paid_usage(results)
         tokens = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
         return respond({"model": body.model, "answers": answers, "usage": tokens})
 
 
-def _problem(message: str) -> Problem:
-    return Problem("bad-question", message, "")
+def _bad_question(message: str) -> DataError:
+    return DataError(Problem("bad-question", message, ""))
 
 
 def _verdict(service: Service, model: str) -> Verdict:
     plan = service.active.plan
     if model != plan.name:
-        raise DataError(
-            _problem(f"the model {model!r:.80} does not exist; the judge is {plan.name!r}")
-        )
+        raise _bad_question(f"the model {model!r:.80} does not exist; the judge is {plan.name!r}")
     verdict = Verdict.of(plan)
     if verdict is None:
-        raise DataError(
-            _problem("the judge's output has no `score` and no `choice`, which could be a decision")
+        raise _bad_question(
+            "the judge's output has no `score` and no `choice`, which could be a decision"
         )
     return verdict
 
 
-def _listed(question: Mapping[str, Any]) -> list[Any]:
+def _values(question: Mapping[str, Any]) -> list[Any]:
+    """The options or levels of a question in OpenAI's form."""
     listed = question.get("choices", question.get("levels"))
-    return listed if isinstance(listed, list) else []
-
-
-def _value(item: Any) -> Any:
-    return item.get("value", item.get("label")) if isinstance(item, Mapping) else item
-
-
-def _check(question: Mapping[str, Any], verdict: Verdict, options: Sequence[Any]) -> None:
-    """Raise DataError for a question that the judge does not answer."""
-    judge_question = verdict.question()
-    tokens = [option.token for option in judge_question.options]
-    kind = _KINDS.get(str(question.get("type")))
-    fits = kind == judge_question.kind
-    if fits and kind == "choice":
-        fits = {_text(option) for option in options} == set(tokens)
-    elif fits and kind == "score":
-        fits = len(options) == len(tokens)
-    if not fits:
-        raise DataError(
-            _problem(
-                f"the judge answers a {judge_question.kind} of {', '.join(tokens)}: ask for that"
-            )
-        )
+    return [
+        item.get("value", item.get("label")) if isinstance(item, Mapping) else item
+        for item in (listed if isinstance(listed, list) else ())
+    ]
 
 
 def _text(value: Any) -> str:
@@ -201,23 +204,18 @@ def _columns_of_input(request_input: Any) -> dict[str, Any]:
 
 
 async def _judged(
-    service: Service, columns: Mapping[str, Any], instructions: Sequence[Any]
+    service: Service, columns: Mapping[str, Any], questions: Sequence[Mapping[str, Any]]
 ) -> list[Result]:
     """The results, in order. Raises DataError where a row failed."""
-    rows = [
-        {**columns, **({} if text is None else {QUESTION_COLUMN: text})} for text in instructions
-    ]
+    rows = []
+    for question in questions:
+        text = question.get("instructions")
+        rows.append({**columns, **({} if text is None else {QUESTION_COLUMN: text})})
     results = await service.results(rows, service.deadline(None))
     failure = next((result.failure for result in results if result.failure is not None), None)
     if failure is not None:
-        raise DataError(_problem(f"{failure.node}: {failure.message}"))
+        raise _bad_question(f"{failure.node}: {failure.message}")
     return results
-
-
-def _output(verdict: Verdict, result: Result) -> list[float] | None:
-    """The probabilities; None where the judge abstained."""
-    output = next((output for output in reversed(result.outputs) if output is not None), None)
-    return None if result.status != "ok" or output is None else verdict.probabilities(output)
 
 
 def _confidence(ps: Sequence[float]) -> float:
@@ -225,62 +223,37 @@ def _confidence(ps: Sequence[float]) -> float:
     return 1.0 if len(ps) < 2 else max(0.0, (len(ps) * max(ps) - 1) / (len(ps) - 1))
 
 
-def _expected(ps: Sequence[float]) -> float:
-    return math.fsum(index * p for index, p in enumerate(ps))
-
-
 def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]) -> dict[str, Any]:
-    ps = _output(verdict, result)
+    ps = verdict.probabilities(result)
     if ps is None:
         return {"type": "refusal"}
-    judge_question = verdict.question()
-    if judge_question.kind == "predicate":
-        return {"type": "predicate", "probability": ps[0]}
-    if judge_question.kind == "score":
-        labels = [str(_value(item)) for item in _listed(question)]
+    kind, values = verdict.question.kind, _values(question)
+    if kind == "predicate":
+        return {"type": kind, "probability": ps[0]}
+    if kind == "score":
         listed = [
-            {"value": index, "label": labels[index], "probability": p} for index, p in enumerate(ps)
+            {"value": index, "label": str(value), "probability": ps[index]}
+            for index, value in enumerate(values)
         ]
-        return {
-            "type": "score",
-            "score": _expected(ps),
-            "confidence": _confidence(ps),
-            "probabilities": listed,
-        }
-    by_token = dict(zip((option.token for option in judge_question.options), ps, strict=True))
-    values = [_value(item) for item in _listed(question)]
-    best = max(values, key=lambda value: by_token[_text(value)])
-    listed = [{"value": value, "probability": by_token[_text(value)]} for value in values]
-    return {
-        "type": "choice",
-        "choice": best,
-        "confidence": _confidence(ps),
-        "probabilities": listed,
-    }
+    else:
+        by_token = dict(zip(verdict.tokens, ps, strict=True))
+        ps = [by_token[_text(value)] for value in values]
+        pairs = zip(values, ps, strict=True)
+        listed = [{"value": value, "probability": p} for value, p in pairs]
+    return {**verdict.summary(values, ps), "probabilities": listed}
 
 
-def _system_one_answer(verdict: Verdict, result: Result) -> dict[str, Any] | None:
-    ps = _output(verdict, result)
-    if ps is None:
-        return None
-    judge_question = verdict.question()
-    if judge_question.kind == "predicate":
+def _system_one_answer(verdict: Verdict, ps: Sequence[float]) -> dict[str, Any]:
+    kind, tokens = verdict.question.kind, verdict.tokens
+    if kind == "predicate":
         return {"type": "noul", "noul": ps[0]}
-    tokens = [option.token for option in judge_question.options]
-    shared = {"confidence": _confidence(ps)}
-    if judge_question.kind == "score":
-        legend = {str(index): token for index, token in enumerate(tokens)}
-        levels = {str(index): p for index, p in enumerate(ps)}
-        return {
-            "type": "score",
-            "score": _expected(ps),
-            **shared,
-            "legend": legend,
-            "probabilities": levels,
-        }
-    probabilities = dict(zip(tokens, ps, strict=True))
-    best = max(tokens, key=probabilities.__getitem__)
-    return {"type": "choice", "choice": best, **shared, "probabilities": probabilities}
+    legend: dict[str, Any] = {}
+    names = tokens
+    if kind == "score":
+        names = [str(index) for index in range(len(tokens))]
+        legend = {"legend": dict(zip(names, tokens, strict=True))}
+    probabilities = dict(zip(names, ps, strict=True))
+    return {**verdict.summary(tokens, ps), **legend, "probabilities": probabilities}
 
 
 def _openai_usage(results: Sequence[Result]) -> dict[str, Any]:
