@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from verdict_cli.messages import Call, Failure, Result, Stage, add_counts, add_stages, sum_usd
+from verdict_cli.messages import Failure, Reply, Result, Stage, add_counts, add_stages, sum_usd
 from verdict_cli.plural import plural
 
 
@@ -58,7 +58,7 @@ class Counts(Struct):
     def add(self, result: Result) -> None:
         """Count a row with its calls."""
         self.add_row(result.status, result.failure, result.saved, result.stages)
-        self.add_calls(result.calls)
+        self.add_calls([(call.request.model.name, call.reply) for call in result.calls])
 
     def add_row(
         self,
@@ -77,10 +77,10 @@ class Counts(Struct):
         add_counts(self.saved, saved)
         add_stages(self.stages, stages)
 
-    def add_calls(self, calls: Sequence[Call]) -> None:
-        """Count the calls of rows, of which several of one row may have been one HTTP request."""
+    def add_calls(self, calls: Sequence[tuple[str, Reply | None]]) -> None:
+        """Count the calls of rows, by model and reply. Several of one row may have been one HTTP request."""
         self.calls += len(calls)
-        replies = [call.reply for call in calls if call.reply is not None]
+        replies = [reply for _, reply in calls if reply is not None]
         alone = [reply for reply in replies if not reply.request and not reply.cached]
         together = {reply.request for reply in replies if reply.request}
         self.requests += len(calls) - len(replies) + len(alone) + len(together)
@@ -94,11 +94,10 @@ class Counts(Struct):
         self.cost_usd = sum_usd(self.cost_usd, *map(attrgetter("cost_usd"), replies))
         saved = map(attrgetter("saved_usd"), replies)
         self.cache_saved_usd = sum_usd(self.cache_saved_usd, *saved)
-        add_counts(self.models, Counter([call.request.model.name for call in calls]))
-        for call in calls:
-            if call.reply is not None and call.reply.model:
-                served = self.served.setdefault(call.request.model.name, {})
-                served[call.reply.model] = served.get(call.reply.model, 0) + 1
+        add_counts(self.models, Counter([model for model, _ in calls]))
+        for model, reply in calls:
+            if reply is not None and reply.model:
+                add_counts(self.served.setdefault(model, {}), {reply.model: 1})
 
 
 class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgspec allows it

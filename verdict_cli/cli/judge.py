@@ -28,7 +28,7 @@ from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import given, outcome
 from verdict_cli.storage.datasets.json_files import parse_json_line
-from verdict_cli.storage.tables.run_columns import call_columns
+from verdict_cli.storage.tables.run_columns import CallRecord, call_columns
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -218,7 +218,7 @@ def _document(
     content["latency_s"] = took_s
     if explain:
         content["calls"] = [
-            {name: value for name, (value,) in call_columns([call]).items()}
+            {name: value for name, (value,) in call_columns([CallRecord.of(call)]).items()}
             for call in (*session.pinned, *result.calls)
         ]
     return content

@@ -362,7 +362,8 @@ class LocalRun:
             await asyncio.sleep(TICK_S)
 
     def _show(self) -> None:
-        self.counts.add_calls(self._uncounted)
+        calls = [(call.request.model.name, call.reply) for call in self._uncounted]
+        self.counts.add_calls(calls)
         self._uncounted.clear()
         self.show(Progress.since(self.started, self.counts, self.client.limiters, self.earlier))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -15,16 +14,16 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.middleware.replies import free_reply
-from verdict_cli.messages import Call, Entry, Failure, Request, Row, sum_usd
-from verdict_cli.model import Model
+from verdict_cli.messages import Failure, sum_usd
 from verdict_cli.run_facts import Counts
 from verdict_cli.storage.database.database import Database
-from verdict_cli.storage.database.records import CallContent, RowCall, StoredRow
+from verdict_cli.storage.database.records import RowCall, StoredCall, StoredRow
 from verdict_cli.storage.database.repair import repair
 from verdict_cli.storage.database.schema import DamagedError
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 from verdict_cli.storage.tables.run_columns import (
     CALL_COLUMNS,
+    CallRecord,
     call_columns,
     column_kinds_of,
     column_types_of,
@@ -90,7 +89,7 @@ def _write(path: Path, source: Database, columns: TableColumns, counts: Counts) 
     ):
         for rows in _groups(source.rows()):
             answers = _calls(source, rows)
-            counts.add_calls(answers)
+            counts.add_calls([(call.model, call.reply) for call in answers])
             if answers:
                 calls.add(call_columns(answers))
             of_data = [row for row in rows if row.row >= 0]
@@ -116,35 +115,34 @@ def _groups(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
         yield group
 
 
-def _calls(source: Database, rows: Sequence[StoredRow]) -> list[Call]:
+def _calls(source: Database, rows: Sequence[StoredRow]) -> list[CallRecord]:
     """The calls of the rows. DamagedError where one cannot be read."""
     stored = source.calls([call.number for row in rows for call in row.calls])
     source.read_texts(
         [number for call in stored.values() for _, number, _ in call.content.messages]
     )
-    return [
-        _call(source, row, call, stored[call.number].model, stored[call.number].content)
-        for row in rows
-        for call in row.calls
-    ]
+    return [_call(source, row, call, stored[call.number]) for row in rows for call in row.calls]
 
 
-def _call(
-    source: Database, row: StoredRow, call: RowCall, model: str, content: CallContent
-) -> Call:
-    reply = content.reply
+def _call(source: Database, row: StoredRow, call: RowCall, stored: StoredCall) -> CallRecord:
+    reply = stored.content.reply
     if reply is not None and call.shared:
         reply = free_reply(reply, shared=True)
     elif reply is not None and call.recalled:
         reply = replace(reply, recalled=True)
-    entry = Entry(call.item, {}, 0, "") if call.item else None
-    of_row = Row(row.row, row.id, {}, entry=entry)
-    messages = source.messages(content)
-    request = Request(of_row, call.unit, _model(model), messages, call.call, call.attempt)
-    latency = 0.0 if reply is None else reply.latency_s
-    return Call(request, reply, call.failure, call.error, latency, call.repaired, call.mass)
-
-
-@lru_cache(maxsize=1000)
-def _model(name: str) -> Any:
-    return Model.model_construct(name=name)
+    return CallRecord(
+        row.row,
+        None if row.row < 0 else row.id,
+        call.unit,
+        call.item,
+        call.call,
+        call.attempt,
+        stored.model,
+        source.messages(stored.content),
+        reply,
+        call.failure,
+        call.error,
+        0.0 if reply is None else reply.latency_s,
+        call.repaired,
+        call.mass,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable
-from functools import partial
 from itertools import islice
+from operator import methodcaller
 from pathlib import Path
 from urllib.parse import quote
 
@@ -52,7 +52,7 @@ def connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
         name, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False
     )
     # A damaged text is read, and then its record's checksum is wrong: as an error of SQLite it would look like a busy database.
-    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    connection.text_factory = methodcaller("decode", "utf-8", "replace")
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)

@@ -17,14 +17,55 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from verdict_cli.messages import Call, Message, Result, cost_of
+from verdict_cli.messages import Call, Message, Reply, Result, cost_of
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 
 _REPLY = "reply."
 
 
+class CallRecord(Struct, frozen=True, gc=False):
+    """A call as `calls.parquet` has it. ``id`` is that of its row, None for a pinned unit."""
+
+    row: int
+    id: str | int | None
+    unit: str
+    item: str
+    call: int
+    attempt: int
+    model: str
+    messages: tuple[Message, ...]
+    reply: Reply | None
+    failure: str
+    error: str
+    latency_s: float
+    repaired: bool
+    mass: float | None
+
+    @classmethod
+    def of(cls, call: Call) -> CallRecord:
+        """The record of a call that was made."""
+        request = call.request
+        row = request.row
+        return cls(
+            row.index,
+            None if row.index < 0 else row.id,
+            request.node,
+            row.item,
+            request.call,
+            request.attempt,
+            request.model.name,
+            request.messages,
+            call.reply,
+            call.failure,
+            call.error,
+            call.latency_s,
+            call.repaired,
+            call.mass,
+        )
+
+
 class RunColumn(Struct, frozen=True):
-    """A column: its name and kind, how its value is found in a `Result` or a `Call`, and what it means.
+    """A column: its name and kind, how its value is found in a `Result` or a `CallRecord`, and what it means.
 
     ``value`` is the path to an attribute, null where a call has no reply, or a function. ``blank``: "" is null.
     ``declared`` is the type of lists and of JSON text. ``since`` is the version that writes it for the first time: the tables
@@ -44,7 +85,7 @@ class RunColumn(Struct, frozen=True):
 
     @property
     def getter(self) -> Callable[[Any], Any]:
-        """What takes a `Result` or a `Call`, or the reply where the path begins with it."""
+        """What takes a `Result` or a `CallRecord`, or the reply where the path begins with it."""
         return self.value if callable(self.value) else attrgetter(self.value.removeprefix(_REPLY))
 
     def is_in(self, plan: Any) -> bool:
@@ -56,13 +97,8 @@ def _failure(name: str) -> Callable[[Result], Any]:
     return lambda result: None if result.failure is None else getattr(result.failure, name)
 
 
-def _id_of_call(call: Call) -> str | int | None:
-    row = call.request.row
-    return None if row.index < 0 else row.id
-
-
-def _messages(call: Call) -> str:
-    return _json([_message(message) for message in call.request.messages])
+def _messages(call: CallRecord) -> str:
+    return _json([_message(message) for message in call.messages])
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -76,7 +112,7 @@ def _message(message: Message) -> dict[str, Any]:
     return fields
 
 
-def _logprobs(call: Call) -> list[list[dict[str, Any]]] | None:
+def _logprobs(call: CallRecord) -> list[list[dict[str, Any]]] | None:
     if call.reply is None or call.reply.logprobs is None:
         return None
     return [
@@ -139,18 +175,18 @@ RESULT_COLUMNS = (
 )
 
 CALL_COLUMNS = (
-    RunColumn("row", "int", "request.row.index", "the row, -1 for a pinned unit"),
-    RunColumn("id", "null", _id_of_call, "the row's id"),
-    RunColumn("unit", "str", "request.node", "the unit that called"),
-    RunColumn("item", "str", "request.row.item", "the entry inside `each`, else empty"),
+    RunColumn("row", "int", "row", "the row, -1 for a pinned unit"),
+    RunColumn("id", "null", "id", "the row's id"),
+    RunColumn("unit", "str", "unit", "the unit that called"),
+    RunColumn("item", "str", "item", "the entry inside `each`, else empty"),
     RunColumn(
         "call",
         "int",
-        "request.call",
+        "call",
         "the number of the call within the unit, from 0",
     ),
-    RunColumn("attempt", "int", "request.attempt", "the number of the attempt, from 0"),
-    RunColumn("model", "str", "request.model.name", "the model as the pipeline names it"),
+    RunColumn("attempt", "int", "attempt", "the number of the attempt, from 0"),
+    RunColumn("model", "str", "model", "the model as the pipeline names it"),
     RunColumn(
         "served_model",
         "str",
@@ -296,7 +332,7 @@ _OF_CALLS = [
 ]
 
 
-def call_columns(calls: Sequence[Call]) -> dict[str, list[Any]]:
+def call_columns(calls: Sequence[CallRecord]) -> dict[str, list[Any]]:
     """The calls as a table, by column."""
     replies = [call.reply for call in calls]
     answered = None not in replies
