@@ -456,7 +456,8 @@ class Database:
 
 def _call(record: tuple[Any, ...], *, shared: bool = False) -> StoredCall:
     check((None, *record[1:-2]) if shared else record[:-2], record[-2])
-    return StoredCall(*record[:9], bool(record[-1]), decode(CallContent, record[-3]))
+    fields = *record[:9], bool(record[-1]), decode(CallContent, record[-3])
+    return StoredCall(*fields)
 
 
 def _images(message: Message) -> Images:

@@ -6,37 +6,23 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 from verdict_cli.errors import OutputError
-from verdict_cli.storage.database.schema import insert, refused
+from verdict_cli.storage.database.schema import TABLES, insert, refused
 
 GROUP_S = 0.01
 """The least time between the starts of two commits: half of the 20 ms of which a kill may lose the records. The other half is
 for the commit itself."""
 MOST_WAITING = 20_000
 """Records that wait to be written, from which rows wait, too: memory does not grow behind a slow disk."""
-_ORDER = ("texts", "calls", "rows", "meta", "batches")
-
-
-class _Stage:
-    """Records, and the statements that are executed after them."""
-
-    def __init__(self) -> None:
-        self.records: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
-        self.statements: list[tuple[str, tuple[Any, ...]]] = []
-
-
-class _Group:
-    """What one commit writes, in the order in which it was added."""
-
-    def __init__(self) -> None:
-        self.stages = [_Stage()]
-        self.count = 0
+_Addition = tuple[str, tuple[Any, ...]]
+"""A table and its record, or a statement and its values."""
 
 
 class Writer:
@@ -54,7 +40,8 @@ class Writer:
         self._connection = connection
         self._opened = path.stat()
         self._lock = threading.Lock()
-        self._group = _Group()
+        self._group: list[_Addition] = []
+        """What the next commit writes, in the order in which it was added."""
         self.added = self.committed = 0
         """The records and statements that were added, and those that are on the disk."""
         self._wake, self._closing = threading.Event(), threading.Event()
@@ -72,17 +59,12 @@ class Writer:
         """Add a record. Raises OutputError after one could not be written."""
         self._check()
         with self._lock:
-            if self._group.stages[-1].statements:
-                self._group.stages.append(_Stage())
-            self._group.stages[-1].records[table].append(record)
+            self._group.append((table, record))
             self._count()
 
     def execute(self, statement: str, values: tuple[Any, ...]) -> None:
-        """Add a statement, which is executed after the records of its group."""
-        self._check()
-        with self._lock:
-            self._group.stages[-1].statements.append((statement, values))
-            self._count()
+        """Add a statement, which is executed after the records that were added before it. Raises as `insert`."""
+        self.insert(statement, values)
 
     async def flush(self) -> None:
         """Wait until everything added before is on the disk. Raises OutputError when the disk refuses."""
@@ -117,7 +99,7 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
         try:
-            if self._group.count:
+            if self._group:
                 self._commit(self._take())
         except (sqlite3.Error, OSError) as error:
             raise refused(self.path, error) from error
@@ -130,8 +112,7 @@ class Writer:
 
     def _count(self) -> None:
         self.added += 1
-        self._group.count += 1
-        if self._group.count == 1:
+        if len(self._group) == 1:
             self._wake.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="run.db", daemon=True)
@@ -144,31 +125,32 @@ class Writer:
             self._urgent.wait(max(0.0, begun + GROUP_S - monotonic()))
             begun = monotonic()
             group = self._take()
-            if group.count:
+            if group:
                 self._write(group)
             elif self._closing.is_set():
                 return
 
-    def _take(self) -> _Group:
+    def _take(self) -> list[_Addition]:
         with self._lock:
             self._wake.clear()
             self._urgent.clear()
             if self._closing.is_set():
                 self._wake.set()
                 self._urgent.set()
-            group, self._group = self._group, _Group()
+            group, self._group = self._group, []
         return group
 
-    def _write(self, group: _Group) -> None:
+    def _write(self, group: list[_Addition]) -> None:
         try:
             self._commit(group)
         except (sqlite3.Error, OSError) as error:
             self.error = refused(self.path, error)
-            self._put_back(group)
+            with self._lock:
+                self._group = group + self._group
             self.on_failure(self.error)
         with self._lock:
             if self.error is None:
-                self.committed += group.count
+                self.committed += len(group)
             done = [waiter for waiter in self._waiters if self.error or waiter[0] <= self.committed]
             self._waiters = [waiter for waiter in self._waiters if waiter not in done]
         self.after_commit()
@@ -176,24 +158,18 @@ class Writer:
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(_resolve, future)
 
-    def _put_back(self, group: _Group) -> None:
-        with self._lock:
-            group.stages += self._group.stages
-            group.count += self._group.count
-            self._group = group
-
-    def _commit(self, group: _Group) -> None:
+    def _commit(self, group: list[_Addition]) -> None:
         connection = self._connection
         if not os.path.samestat(self._opened, self.path.stat()):
             # A write to a file that was removed or moved meanwhile still succeeds, and is lost.
             raise FileNotFoundError("another file is in its place")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for stage in group.stages:
-                for table, records in stage.records.items():
-                    if records:
-                        insert(connection, table, records)
-                for statement, values in stage.statements:
+            for are_records, additions in groupby(group, key=lambda addition: addition[0] in TABLES):
+                if are_records:
+                    _insert(connection, additions)
+                    continue
+                for statement, values in additions:
                     connection.execute(statement, values)
             connection.execute("COMMIT")
         except BaseException:
@@ -201,6 +177,15 @@ class Writer:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
+
+
+def _insert(connection: sqlite3.Connection, additions: Iterable[_Addition]) -> None:
+    """Insert the records of each table together."""
+    records: dict[str, list[tuple[Any, ...]]] = {}
+    for table, record in additions:
+        records.setdefault(table, []).append(record)
+    for table, of_table in records.items():
+        insert(connection, table, of_table)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
