@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -45,8 +45,8 @@ class Context(Struct):
     """What is the same for all rows of a run.
 
     - ``forget(request)``: drop a cached reply that could not be read.
-    - ``again(request)``: whether a call whose attempts have all failed gets another round of them, of which the request
-      is the first. None: no.
+    - ``recorded``: a recording answers; a call whose attempts have all failed gets another round of them, as long as the
+      recording has one.
     - ``unit(id)``: a context around a unit at a row, which gives a function that takes the unit's output.
     - ``paid(call)``: count a call that was paid for and stops the run, so that no row's result has it.
     - ``pinned``: the outputs of pinned nodes by their index in the plan.
@@ -56,7 +56,7 @@ class Context(Struct):
     ask: Ask
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
-    again: Callable[[Request], bool] | None = None
+    recorded: bool = False
     unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = (
         RunObserver().unit
     )
@@ -87,24 +87,14 @@ class CallSpec(Struct, frozen=True):
     accept: Callable[[dict[str, Any]], None]
 
 
-def answer(
-    spec: CallSpec, context: Context, calls: list[Call]
-) -> Coroutine[Any, Any, dict[str, Any]]:
+async def answer(spec: CallSpec, context: Context, calls: list[Call]) -> dict[str, Any]:
     """The fields read from the first readable reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
     immediately, as is RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the
     same unreadable text, or none, twice in succession is not called a third time. A failure other than Refused gets another round
-    of attempts where ``context.again`` says so; attempts are numbered on.
+    of attempts where ``context.recorded`` says so; attempts are numbered on.
     """
-    if context.again is None:
-        return _round(spec, context, calls, 0, None)
-    return _rounds(spec, context, calls, context.again)
-
-
-async def _rounds(
-    spec: CallSpec, context: Context, calls: list[Call], again: Callable[[Request], bool]
-) -> dict[str, Any]:
     last: VerdictError | None = None
     attempt = 0
     while True:
@@ -117,7 +107,7 @@ async def _rounds(
             last = error
         attempts = len(calls) - before
         attempt += attempts
-        if not attempts or not again(replace(spec.request, attempt=attempt)):
+        if not attempts or not context.recorded:
             raise last
 
 

@@ -96,9 +96,13 @@ class JudgeSession:
         self._observer = observer or RunObserver()
         self._sources = RowInputs(plan, folder)
         chain = client.chain(self._observer, signal or StopSignal())
-        self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._observer.unit)
-        if client.recorded:
-            self._context.again = lambda _: True
+        self._context = Context(
+            chain.ask,
+            seed=seed,
+            forget=chain.forget,
+            recorded=client.recorded,
+            unit=self._observer.unit,
+        )
 
     async def open(self) -> JudgeSession:
         """Call the pinned units and return the session. PinnedError when one of them fails."""

@@ -245,7 +245,7 @@ class LocalRun:
             chain.ask,
             seed=job.start.seed,
             forget=chain.forget,
-            again=(lambda _: True) if self.client.recorded else None,
+            recorded=self.client.recorded,
             unit=job.observer.unit,
             paid=self._add_extra,
             slots=EntrySlots(job.concurrency),

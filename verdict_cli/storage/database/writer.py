@@ -165,7 +165,9 @@ class Writer:
             raise FileNotFoundError("another file is in its place")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for are_records, additions in groupby(group, key=lambda addition: addition[0] in TABLES):
+            for are_records, additions in groupby(
+                group, key=lambda addition: addition[0] in TABLES
+            ):
                 if are_records:
                     _insert(connection, additions)
                     continue
