@@ -188,6 +188,14 @@ MISTAKES = {
         2,
         ("rows.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA"),
     ),
+    "a dataset among the files to validate": Mistake(
+        "validate judge.yaml rows.jsonl other.yaml",
+        2,
+        (
+            "rows.jsonl is a dataset, and stands among 3 files",
+            "verdict validate judge.yaml other.yaml --data rows.jsonl",
+        ),
+    ),
     "no data": Mistake("run judge.yaml", 2, ("Missing argument 'DATA'",)),
     "no command": Mistake("", 2, ("Usage: verdict [OPTIONS] COMMAND", "validate", "run")),
     "a command that does not exist": Mistake(

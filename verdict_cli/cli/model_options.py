@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from verdict_cli.storage.path_policy import PathPolicy
 
 
-def _is_dataset(path: Path) -> bool:
+def is_dataset(path: Path) -> bool:
+    """Whether the file's name is that of a dataset, and not of a pipeline file."""
     from verdict_cli.storage.datasets.files import format_of
 
     return format_of(path) not in (None, "json")
@@ -87,26 +88,24 @@ class PipelineOptions:
         from verdict_cli.language.document.document import read_document
         from verdict_cli.language.document.overrides import (
             apply_override,
+            override_model,
             remove_value,
-            replace_model,
         )
         from verdict_cli.language.package_files import configs, file_or_named
         from verdict_cli.plan.build import load_plan
 
         config = file_or_named(config, configs)
-        if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
+        if config.suffix not in (".yaml", ".yml") and is_dataset(config):
             raise UsageError(
                 f"{config} is a dataset, not a pipeline file",
-                hint="the pipeline file comes first: verdict run CONFIG DATA",
+                hint="the pipeline file comes first, as in verdict run CONFIG DATA",
             )
         settings = self.settings or ()
         document = apply_override(read_document(config), settings)
         has_model = self.model is not None or document.data.get("model") is not None
         name = self.model if has_model else else_model
         if name is not None:
-            document = replace(
-                document, data={**document.data, "model": replace_model(document.data, name)}
-            )
+            document = override_model(document, name)
         document = remove_value(document, off)
         unit_types: UnitTypes = {}
         if self.allow_code:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,9 +11,9 @@ import typer
 from msgspec import Struct
 
 from verdict_cli.cli.console import print_error, print_json, print_report
-from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.model_options import PipelineOptions, is_dataset
 from verdict_cli.cli.options import AllowHost, AsJson
-from verdict_cli.errors import DataError, Problem, SpecError
+from verdict_cli.errors import DataError, Problem, SpecError, UsageError
 from verdict_cli.llm.model_families import is_local
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def validate(
     """
     if data is None and len(configs) == 2 and _is_data(configs[1]):
         configs, data = configs[:1], configs[1]
+    _check_no_dataset(configs)
     paths = map(Path, configs)
     results = {str(path): _checked(path, data, options) for path in paths}
     if as_json:
@@ -74,6 +77,17 @@ def validate(
             _print(name, checked)
     if any(checked.errors for checked in results.values()):
         raise typer.Exit(2)
+
+
+def _check_no_dataset(configs: Sequence[str]) -> None:
+    """UsageError for a dataset among several pipeline files."""
+    datasets = [name for name in configs if is_dataset(Path(name))]
+    if datasets and len(configs) > 1:
+        files = [name for name in configs if name not in datasets]
+        raise UsageError(
+            f"{datasets[0]} is a dataset, and stands among {len(configs)} files",
+            hint=shlex.join(["verdict", "validate", *files, "--data", datasets[0]]),
+        )
 
 
 def _is_data(argument: str) -> bool:

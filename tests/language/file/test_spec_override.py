@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.document.overrides import apply_override, replace_model
+from verdict_cli.language.document.overrides import (
+    apply_override,
+    override_model,
+    replace_model,
+)
 
 DOCUMENT = parse_document(b"name: x\nsteps:\n  - {layer: [{scale: likert}], repeat: 2}\n", "p.yaml")
 
@@ -41,6 +45,26 @@ def test_a_missing_mapping_is_created():
 def test_what_was_set_has_the_place_of_its_nearest_ancestor():
     place = apply_override(DOCUMENT, ["steps[0].outer=x"]).value_at(("steps", 0, "outer"))
     assert (place.line, place.column) == (3, 5)
+
+
+def test_a_problem_of_a_value_that_was_set_is_at_its_option_and_of_its_neighbour_in_the_file():
+    document = apply_override(DOCUMENT, ["steps[-1].layer[0].scale={values: [a, a]}"])
+    problem = document.problem("x", "wrong", "", ("steps", 0, "layer", 0, "scale", "values", 1))
+    assert str(problem) == "--set: steps[0].layer[0].scale.values[1]: wrong"
+    assert document.problem("x", "wrong", "", ("steps", 0, "repeat")).file == "p.yaml"
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "file"),
+    [
+        ("model: a", "model", "--model"),
+        ("model: {name: a, retries: -1}", "model.name", "--model"),
+        ("model: {name: a, retries: -1}", "model.retries", "p.yaml"),
+    ],
+)
+def test_a_problem_of_the_model_of_the_command_line_is_at_model(written, key, file):
+    document = override_model(parse_document(written.encode(), "p.yaml"), "b")
+    assert document.problem("x", "wrong", "", tuple(key.split("."))).file == file
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
     if not settings:
         return document
     data = copy.deepcopy(document.data)
+    overrides = dict(document.overrides)
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals or not path:
@@ -31,7 +32,21 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
                 hint="--set 'pipeline[1].repeat=5'",
             )
         _put(data, parts_of(path), _value(text, setting), path)
-    return replace(document, data=data)
+        target = find_target(data, path)
+        assert target is not None
+        overrides[target.path] = "--set"
+    return replace(document, data=data, overrides=overrides)
+
+
+def override_model(document: Document, name: str) -> Document:
+    """The document whose model is the one of `--model`. See `replace_model`."""
+    model = replace_model(document.data, name)
+    path: DocumentPath = ("model", "name") if isinstance(model, dict) else ("model",)
+    return replace(
+        document,
+        data={**document.data, "model": model},
+        overrides={**document.overrides, path: "--model"},
+    )
 
 
 def replace_model(data: Keys, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +57,15 @@ class ValueNode(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's content: ``data`` is plain dict, list, str, int, float, bool or None; the top level a dict."""
+    """A file's content: ``data`` is plain dict, list, str, int, float, bool or None; the top level a dict.
+
+    ``overrides`` has the option of the command line that gave the value at a path, such as `--model`.
+    """
 
     file: str
     data: Any
     root: ValueNode = field(repr=False, compare=False)
+    overrides: Mapping[DocumentPath, str] = field(default_factory=dict, compare=False)
 
     def value_at(self, path: DocumentPath) -> Position:
         """The position of the value at ``path``; for a path that does not exist, of its nearest existing ancestor.
@@ -94,8 +99,11 @@ class Document:
         replacement: Any = None,
     ) -> Problem:
         """A problem of the value at a path, or with ``key`` of the key itself."""
-        position = self.key_at(path) if key else self.value_at(path)
         where = format_path(path)
+        for given, option in self.overrides.items():
+            if path[: len(given)] == given:
+                return Problem(code, message, hint, option, path=where, replacement=replacement)
+        position = self.key_at(path) if key else self.value_at(path)
         return Problem(
             code, message, hint, self.file, position.line, position.column, where, replacement
         )
