@@ -365,7 +365,8 @@ One = Annotated[Literal[1], BeforeValidator(_not_boolean)]
 
 JsonSchema = dict[str, Any]
 
-NonEmptyText = Annotated[str, Field(min_length=1)]
+NOT_BLANK = r"\S"
+NonEmptyText = Annotated[str, Field(min_length=1, pattern=NOT_BLANK)]
 
 PositiveInt = Annotated[int, Field(ge=1), Whole]
 PositiveNumber = Annotated[float, Field(gt=0)]

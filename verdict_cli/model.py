@@ -66,7 +66,7 @@ class Model(ConfigModel):
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
     api_base: Annotated[str | None, _CONNECTION] = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
-    api_key_env: Annotated[str | None, _CONNECTION] = None
+    api_key_env: Annotated[NonEmptyText | None, _CONNECTION] = None
     """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it is sent only if the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
     rate_limit: Annotated[RateLimit | None, _CONNECTION] = None
     """What the endpoint allows."""
@@ -94,7 +94,7 @@ class Model(ConfigModel):
     """Sampling seed, where the provider takes one."""
     stop: str | list[str] | None = None
     """Texts that end the reply."""
-    reasoning_effort: str | None = None
+    reasoning_effort: NonEmptyText | None = None
     """How long a reasoning model may think, in the provider's words."""
 
     @property

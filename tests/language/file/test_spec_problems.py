@@ -93,6 +93,10 @@ def batch_problems():
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], repeat: 0}]", (4, 58), "pipeline[0].repeat", "wrong-value", "must be >= 1", "Copies"),
         (HEAD + "pipeline: []", (4, 11), "pipeline", "wrong-value", "at least 1 expected", "steps"),
         (HEAD + UNIT + "evaluate: {a: {value: output.score, metrics: [accurcy]}}", (7, 47), "evaluate.a.metrics[0]", "wrong-value", "'accurcy'", "'accuracy'"),
+        ("verdict: 1\nname: x\nmodel: ' '\n" + UNIT, (3, 8), "model", "wrong-value", "must not be blank", "The model"),
+        ("verdict: 1\nname: x\nmodel: ''\n" + UNIT, (3, 8), "model", "wrong-value", "must not be empty", "The model"),
+        (HEAD + 'pipeline: [{unit: CoTUnit, prompt: x, model: {name: m, api_key_env: "\\t"}}]', (4, 69), "pipeline[0].model.api_key_env", "wrong-value", "must not be blank", "environment variable"),
+        (HEAD + "pipeline: [{unit: RubricUnit, prompt: x, criteria: [a, ' ']}]", (4, 56), "pipeline[0].criteria[1]", "wrong-value", "must not be blank", ""),
         # yes and no
         (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write `true`"),
         (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write `false`"),

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from typing_extensions import TypeAliasType, evaluate_forward_ref
 
 from verdict_cli.config_model import (
+    NOT_BLANK,
     ConfigModel,
     Expected,
     LazyUnion,
@@ -349,6 +350,8 @@ def _words(finding: _Finding, document: Document) -> _Words:
         return _bare_metric(finding, document)
     at_key = _is_of_key(finding.detail)
     limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
+    if finding.context.get("pattern") == NOT_BLANK:
+        limit = "must not be blank"
     purpose = "" if at_key else _purpose(finding.owner, finding.key)
     return _Words("wrong-value", f"{display_value(value)}: {limit}", purpose, at_key)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from verdict_cli.config_model import Issue, KeyRule, NonEmptyText, python_constructor
+from verdict_cli.config_model import Issue, KeyRule, python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import (
     MapKey,
@@ -482,7 +482,7 @@ class _TokenExtractor(Extractor):
         KeyRule("first_token", "after", (), "`first_token` and `after` exclude each other", "give one of them"),
         KeyRule("first_token", "sequence", (), "`first_token` and `sequence` exclude each other", "give one of them"),
     )  # fmt: skip
-    after: NonEmptyText | None = None
+    after: Annotated[str, Field(min_length=1)] | None = None
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""

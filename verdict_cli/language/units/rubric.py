@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import KeyRule, NonEmptyTuple, Whole
+from verdict_cli.config_model import KeyRule, NonEmptyText, NonEmptyTuple, Whole
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.language.fields.types import Fields, TextListType
@@ -21,7 +21,7 @@ class RubricUnit(LLMUnit):
     """The unit's type."""
     extract_key: ExtractKey | None = Field(default=None, alias="extract")  # type: ignore[assignment]
     """How the response is read; by default `verdict` with criteria and `structured` without."""
-    criteria: NonEmptyTuple[str] | None = None
+    criteria: NonEmptyTuple[NonEmptyText] | None = None
     """The criteria to judge against."""
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
