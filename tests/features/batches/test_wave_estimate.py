@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.features.batches.run_hooks import estimate_waves
+from verdict_cli.features.batches.run_hooks import BatchOptions
 from verdict_cli.run.estimate import DryRun
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -30,19 +30,20 @@ from verdict_cli.storage.datasets.read import stream_rows
 def test_calls_that_wait_for_one_another_are_in_further_waves(bench, steps, waves):
     options = bench.options(4, steps)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
-    estimate = estimate_waves(options.plan, lines)
+    estimate = BatchOptions().estimate(options.plan, lines)
     assert estimate is not None
-    assert (estimate.waves, estimate.worst_h) == (waves, 24.0 * waves)
+    assert estimate.document["waves"] == waves
+    assert estimate.document["worst_h"] == 24.0 * waves
 
 
 def test_the_price_is_that_of_batches(bench):
     options = bench.options(4)
     lines = DryRun(options.plan).add(stream_rows(options.dataset, options.data.selection)).lines(4)
-    estimate = estimate_waves(options.plan, lines)
+    estimate = BatchOptions().estimate(options.plan, lines)
     assert estimate is not None
     ordinary = sum(line.cost_usd or 0 for line in lines)
-    assert estimate.cost_usd == pytest.approx(ordinary / 2)
-    assert estimate.waves == 2
+    assert estimate.document["cost_usd"] == pytest.approx(ordinary / 2)
+    assert estimate.document["waves"] == 2
 
 
 def test_the_shared_server_is_paid_once_for_every_request(bench, shared):

@@ -30,8 +30,6 @@ ADAPTERS = {
 """The adapter of each provider that has a batch interface. It is imported when a batch is sent."""
 TIER = "batch"
 """The service tier by which replies of batches are priced."""
-BATCH_PRICE = 0.5
-"""About the price of a call in a batch, as a share of the ordinary one."""
 
 
 def batch_problem(model: Model) -> str | None:

@@ -18,7 +18,6 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, ProviderError, Refused, Rejected, Retryable, UsageError
-from verdict_cli.features.batches.adapters import BATCH_PRICE
 from verdict_cli.features.batches.batch_api import BatchApi, BatchState
 from verdict_cli.features.batches.batch_facts import TABLE, SentBatch
 from verdict_cli.features.batches.batch_keys import batch_settings
@@ -29,7 +28,7 @@ from verdict_cli.features.batches.sent import (
 )
 from verdict_cli.llm.middleware.replies import OwnCalls
 from verdict_cli.llm.providers.json_mode import chosen_mode
-from verdict_cli.llm.providers.price_book import worst_case_usd
+from verdict_cli.llm.providers.price_book import BATCH_SHARE, worst_case_usd
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import EndpointKey
 from verdict_cli.regex import regex
@@ -57,13 +56,12 @@ QUEUE_LIMIT = regex(
 
 
 class _Unsent:
-    """The requests of a batch that is not sent yet, in a file."""
+    """A batch that is not sent yet, with its requests and their file."""
 
-    def __init__(self, folder: Path, number: int, api: BatchApi) -> None:
-        self.path = folder / f"{number:06}.jsonl"
-        self.number, self.api = number, api
-        self.reserved_usd = 0.0
+    def __init__(self, batch: SentBatch, folder: Path, api: BatchApi) -> None:
+        self.batch, self.api = batch, api
         self.requests: dict[str, SentRequest] = {}
+        self.path = folder / f"{batch.number:06}.jsonl"
         self.file = self.path.open("wb")
         self.file.write(api.opening)
 
@@ -94,6 +92,8 @@ class BatchPool:
         self._unsent: dict[EndpointKey, _Unsent] = {}
         self._most: dict[EndpointKey, int] = {}
         """The most requests of a batch, where the account's queue has refused a larger one."""
+        self._pooled: set[str] = set()
+        """The requests that are pooled or are being committed."""
         self._queue_full = False
         self._failed_in_a_row = 0
         self._claimed = ""
@@ -124,7 +124,7 @@ class BatchPool:
             return None
         name = f"{digest.hex()}-{request.attempt}"
         earlier = self._sent.find(name)
-        if self._sent.is_in_flight(name, earlier):
+        if name in self._pooled or self._sent.is_in_flight(earlier):
             raise Pending("the call waits for a batch")
         most = 1 if self._options.fallback else MOST_ATTEMPTS
         if earlier is not None and (earlier.result is not None or earlier.tries >= most):
@@ -176,11 +176,8 @@ class BatchPool:
     # pooling
 
     async def _pool(self, request: Request, name: str, tries: int) -> None:
-        """Write the request, unless it is written, or the budget or the account's queue has no room."""
-        is_written = any(name in unsent.requests for unsent in self._unsent.values())
-        if self._queue_full or is_written:
-            return
-        worst_usd = self._room_for(request)
+        """Write the request, unless the budget or the account's queue has no room."""
+        worst_usd = None if self._queue_full else self._room_for(request)
         if worst_usd is None:
             return
         model, key = request.model, request.model.endpoint_key
@@ -192,16 +189,32 @@ class BatchPool:
         if key in self._unsent and self._unsent[key].file.tell() + len(line) > api.max_bytes:
             await self._send(key)
         if key not in self._unsent:
-            self._sent.last_number += 1
-            self._unsent[key] = _Unsent(self._sent.folder, self._sent.last_number, api)
+            self._unsent[key] = _Unsent(self._new_batch(api), self._sent.folder, api)
         unsent = self._unsent[key]
         form = None if request.json_schema is None else mode
-        unsent.add(line, name, SentRequest(unsent.number, tries, logprobs, form, sent))
-        unsent.reserved_usd += worst_usd
+        unsent.add(line, name, SentRequest(unsent.batch.number, tries, logprobs, form, sent))
+        unsent.batch.requests += 1
+        unsent.batch.reserved_usd += worst_usd
+        self._pooled.add(name)
         self._spending.spend(worst_usd)
         most = batch_settings(model).max_requests or api.max_requests
         if len(unsent.requests) >= min(most, api.max_requests, self._most.get(key, MOST_POOLED)):
             await self._send(key)
+
+    def _new_batch(self, api: BatchApi) -> SentBatch:
+        self._sent.last_number += 1
+        return SentBatch(
+            id="",
+            provider=api.provider,
+            model=api.model.name,
+            requests=0,
+            status="sending",
+            wave=self._wave,
+            number=self._sent.last_number,
+            tag=uuid4().hex,
+            settings=api.model.model_dump(mode="json", exclude_defaults=True),
+            intended=0.0,
+        )
 
     def _room_for(self, request: Request) -> float | None:
         """The dollars to reserve for a request, which count as spent until it is known what was; None where the budget has no
@@ -210,7 +223,7 @@ class BatchPool:
         if budget_usd is None:
             return 0.0
         worst = worst_case_usd(request)
-        worst_usd = budget_usd if worst is None else BATCH_PRICE * worst
+        worst_usd = budget_usd if worst is None else BATCH_SHARE * worst
         if not (self._unsent or self._sent.in_flight):
             self._spending.check()
             return worst_usd
@@ -222,21 +235,10 @@ class BatchPool:
         """Send the requests of an endpoint as a batch. Raises ProviderError."""
         unsent = self._unsent.pop(key)
         unsent.close()
-        model = unsent.api.model
-        batch = SentBatch(
-            id="",
-            provider=unsent.api.provider,
-            model=model.name,
-            requests=len(unsent.requests),
-            status="sending",
-            wave=self._wave,
-            number=unsent.number,
-            tag=uuid4().hex,
-            settings=model.model_dump(mode="json", exclude_defaults=True),
-            intended=time(),
-            reserved_usd=unsent.reserved_usd,
-        )
+        batch = unsent.batch
+        batch.intended = time()
         await self._sent.intend(batch, unsent.requests)
+        self._pooled.difference_update(unsent.requests)
         try:
             await self._sent.sent(batch, await self._sent.create(batch, unsent.path))
         except ProviderError as error:

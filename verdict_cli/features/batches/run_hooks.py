@@ -5,17 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verdict_cli.errors import DataError, Problem, UsageError
-from verdict_cli.features.batches.adapters import (
-    BATCH_PRICE,
-    batch_problem,
-    export_problem,
-    open_batch_api,
-)
+from verdict_cli.features.batches.adapters import batch_problem, export_problem, open_batch_api
 from verdict_cli.features.batches.batch_facts import batches_of, read_batches, with_batches
 from verdict_cli.features.batches.batch_keys import batch_key, batch_settings
 from verdict_cli.llm.model_families import is_local
@@ -139,38 +134,23 @@ class BatchOptions(RunHooks):
             yield f"waiting for batches: {resume}"
 
     def estimate(self, plan: Plan, lines: Sequence[Line]) -> OtherEstimate | None:
-        estimate = estimate_waves(plan, lines)
-        if estimate is None:
+        """The run as batches, where every request is answered at its first attempt and no unit stops early; None where a model of it
+        has no batch interface."""
+        models = models_of(plan)
+        if not models or any(map(batch_problem, models)):
             return None
+        from verdict_cli.llm.providers.price_book import BATCH_SHARE
         from verdict_cli.report.formatting import money
 
-        cost, waves = money(estimate.cost_usd), plural(estimate.waves, "wave")
+        count, ordinary_usd = _waves(plan), sum_usd(*[line.cost_usd for line in lines])
+        cost_usd = None if ordinary_usd is None else BATCH_SHARE * ordinary_usd
+        worst_h = count * max(batch_settings(model).wait_s for model in models) / 3600
+        cost, waves = money(cost_usd), plural(count, "wave")
         return OtherEstimate(
-            asdict(estimate),
-            f"as batches (--batch): {cost}, {waves} or more, {estimate.worst_h:g} hours at worst",
+            {"waves": count, "cost_usd": cost_usd, "worst_h": worst_h},
+            f"as batches (--batch): {cost}, {waves} or more, {worst_h:g} hours at worst",
             f"about {cost} as batches in {waves} or more" if self.sends(plan) else "",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class WaveEstimate:
-    """``waves`` where every request is answered at its first attempt and no unit stops early, what they cost at batch prices
-    (None: unknown), and how long they take at worst, in hours."""
-
-    waves: int
-    cost_usd: float | None
-    worst_h: float
-
-
-def estimate_waves(plan: Plan, lines: Sequence[Line]) -> WaveEstimate | None:
-    """The run as batches; None where a model of it has no batch interface."""
-    models = models_of(plan)
-    if not models or any(map(batch_problem, models)):
-        return None
-    waves = _waves(plan)
-    costs = [None if line.cost_usd is None else BATCH_PRICE * line.cost_usd for line in lines]
-    wait_s = max(batch_settings(model).wait_s for model in models)
-    return WaveEstimate(waves, sum_usd(*costs), waves * wait_s / 3600)
 
 
 def _waves(plan: Plan) -> int:

@@ -74,8 +74,6 @@ class RunBatches:
         self.last_number: int = max([*self.batches, database.get(_LAST_NUMBER, TABLE) or 0])
         """The highest number of a batch; stored requests may name one that was dropped, so that none is given twice."""
         self.modes: dict[str, JsonMode] = database.get(_MODES, TABLE) or {}
-        self._intended: set[str] = set()
-        """The requests that are being committed."""
         self._open_api = open_api
         self._apis: dict[EndpointKey, BatchApi] = {}
         self.folder = directory / "batches"
@@ -109,10 +107,10 @@ class RunBatches:
         batch = self.batches.get(sent.batch)
         return sent if batch and not batch.refused else replace(sent, tries=sent.tries - 1)
 
-    def is_in_flight(self, name: str, request: SentRequest | None) -> bool:
-        """Whether a batch that has not ended has the request of that custom id."""
+    def is_in_flight(self, request: SentRequest | None) -> bool:
+        """Whether a batch that has not ended has the request."""
         batch = None if request is None else self.batches.get(request.batch)
-        return name in self._intended or bool(batch and not batch.ended)
+        return batch is not None and not batch.ended
 
     def unclaimed(self) -> Iterator[tuple[str, float | None]]:
         """The models of the replies whose calls were not made again, and what the budget is charged for each."""
@@ -130,11 +128,9 @@ class RunBatches:
     async def intend(self, batch: SentBatch, requests: dict[str, SentRequest]) -> None:
         """Commit a batch that is to be sent, with its requests."""
         self.batches[batch.number] = batch
-        self._intended.update(requests)
         for name, request in requests.items():
             self.database.put(name, request, TABLE)
         await self._save(batch)
-        self._intended.difference_update(requests)
 
     async def sent(self, batch: SentBatch, state: BatchState) -> None:
         """Note that the provider has a batch."""
