@@ -167,7 +167,7 @@ class LocalRun:
         self.counts.done = self.earlier = finished.count
         self.counts.failed = self.state.failed
         for spent in self.state.database.spent() if self.state.own.resumed else ():
-            self.client.spending.add_earlier(spent.cost_usd, spent.model)
+            self.client.spending.charge(spent.cost_usd, spent.model)
             self.counts.cost_usd = sum_usd(self.counts.cost_usd, spent.cost_usd)
 
     def rows(self) -> Iterator[Row]:

@@ -111,9 +111,9 @@ class BatchPool:
                     f"the results of {batch.requests:,} requests are missing, which are at {batch.provider} ({batch.id})",
                     hint="collect them by the command that sent them, or give them up: verdict batch cancel RUN",
                 )
-            self._spending.spend(batch.reserved_usd)
+            self._spending.charge(batch.reserved_usd)
         for model, cost_usd in self._sent.unclaimed():
-            self._spending.add_earlier(cost_usd, model)
+            self._spending.charge(cost_usd, model)
         await self._poll()
 
     async def defer(self, request: Request, digest: bytes) -> Reply | None:
@@ -196,7 +196,7 @@ class BatchPool:
         unsent.batch.requests += 1
         unsent.batch.reserved_usd += worst_usd
         self._pooled.add(name)
-        self._spending.spend(worst_usd)
+        self._spending.charge(worst_usd)
         most = batch_settings(model).max_requests or api.max_requests
         if len(unsent.requests) >= min(most, api.max_requests, self._most.get(key, MOST_POOLED)):
             await self._send(key)
@@ -255,7 +255,7 @@ class BatchPool:
     async def _refused_by_queue(self, batch: SentBatch, why: str) -> None:
         """Pool the requests of a batch again, in smaller ones where no other is in flight, once the queue may have room."""
         await self._sent.drop(batch)
-        self._spending.spend(-batch.reserved_usd)
+        self._spending.charge(-batch.reserved_usd)
         self._queue_full = True
         if not self._sent.in_flight:
             self._most[batch.sent_to.endpoint_key] = max(1, batch.requests // 2)
@@ -318,14 +318,14 @@ class BatchPool:
                 return
             batch.refused = True
             await self._sent.end(batch, state.status)
-            self._spending.spend(-batch.reserved_usd)
+            self._spending.charge(-batch.reserved_usd)
             raise Refused(
                 f"model {batch.model}: a batch of {batch.requests:,} requests failed: {state.problem:.500}",
                 hint="fix the cause; the same command sends these requests again",
             )
         refusal = await self._sent.collect(batch, state)
-        self._spending.spend(-batch.reserved_usd)
-        self._spending.add_earlier(batch.charged_usd, batch.model)
+        self._spending.charge(-batch.reserved_usd)
+        self._spending.charge(batch.charged_usd, batch.model)
         if refusal is not None:
             raise refusal
         # Neither a late batch, which was cancelled, nor a few requests that always expire.

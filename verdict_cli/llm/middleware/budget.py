@@ -43,21 +43,14 @@ class Spending(Struct):
         cost = reply.cost_usd
         if self.budget_usd is not None and model is not None:
             cost = charged_usd(model, cost, reply.usage)
-        if cost is None:
-            self.unknown = reply.model
-        else:
-            self.spent_usd += cost
+        self.charge(cost, reply.model)
 
-    def add_earlier(self, cost_usd: float | None, models: str) -> None:
-        """Count what the calls of an earlier process have cost; None: the price of one of the models is not known."""
+    def charge(self, cost_usd: float | None, models: str = "") -> None:
+        """Count what calls have cost; None: the price of one of the ``models`` is not known."""
         if cost_usd is None:
             self.unknown = models
         else:
             self.spent_usd += cost_usd
-
-    def spend(self, usd: float) -> None:
-        """Count dollars, and learn what others have spent where the budget is shared."""
-        self.spent_usd += usd
 
     @property
     def room_usd(self) -> float:

@@ -97,14 +97,6 @@ _DEFAULT_MAX_TOKENS = 4096
 _THINKING_TOKENS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking budgets for `reasoning_effort`; 1,024 is the least that the API takes."""
 _NO_THINKING = (None, "none", "minimal")
-_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
 _UNSUPPORTED = (
     "minimum",
     "maximum",
@@ -222,22 +214,19 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     text = joined(of_type(blocks, "text"))
     tools = [block for block in of_type(blocks, "tool_use") if block.get("name") == TOOL]
     used = tools[0].get("input") if tools else None
-    stop = envelope.get("stop_reason")
-    finish = _FINISH.get(str(stop), "stop")
+    stop = str(envelope.get("stop_reason") or "")
     thinking = joined(of_type(blocks, "thinking"), "thinking")
     usage = _usage(envelope.get("usage"))
-    refusal = (text or "the model refused") if finish == "refusal" else None
     if stop == "pause_turn":
         return {"error": "the server paused its turn", "usage": usage}
     if thinking:
         text = text.lstrip()
     return chat_completion(
         text,
-        finish,
+        stop,
         usage,
         model=str(envelope.get("model") or ""),
         arguments=used if isinstance(used, dict) else None,
-        refusal=refusal,
         extra={
             "service_tier": object_at(envelope, "usage").get("service_tier"),
             "reasoning": thinking,

@@ -134,14 +134,24 @@ def read_chat(envelope: Any, source: Source) -> ChatReply:
 
 
 _FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "model_length": "length",
     "content-filter": "content_filter",
     "safety": "content_filter",
+    "recitation": "content_filter",
+    "prohibited_content": "content_filter",
+    "blocklist": "content_filter",
+    "spii": "content_filter",
+    "language": "content_filter",
+    "image_safety": "content_filter",
     "abort": "error",
     "insufficient_system_resource": "error",
 }
-"""What OpenAI calls the ends of replies that other servers name: Mistral, DeepSeek, vLLM, and gateways to Claude and Gemini."""
+"""What OpenAI calls the ends of replies that other servers name: Claude, Gemini, Mistral, DeepSeek, vLLM, and gateways."""
 
 
 def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:

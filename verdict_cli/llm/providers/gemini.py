@@ -34,9 +34,6 @@ _CONFIG = {
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
 }
-_FILTERED = frozenset(
-    {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "IMAGE_SAFETY"}
-)
 _THINKING_TOKENS = {"none": 0, "minimal": 0, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking budgets for `reasoning_effort` of the 2.x models; later ones take the level itself."""
 _FEWEST_THINKING_PRO = 128
@@ -126,15 +123,12 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     parts = objects(object_at(candidate, "content").get("parts"))
     calls = [object_at(part, "functionCall") for part in parts]
     ours = [call for call in calls if call.get("name") == TOOL]
-    reason = str(candidate.get("finishReason") or "STOP")
-    finish = "content_filter" if reason in _FILTERED else "stop"
-    if reason == "MAX_TOKENS":
-        finish = "length"
+    reason = str(candidate.get("finishReason") or "")
     if reason in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"):
         return {"error": f"the model's function call is malformed ({reason})", "usage": usage}
     return chat_completion(
         _spoken(parts),
-        finish,
+        reason.lower(),
         usage,
         model=model,
         arguments=ours[0].get("args") if ours else None,

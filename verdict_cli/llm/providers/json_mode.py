@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Literal
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,7 +52,21 @@ class JsonModeFallback:
         self._proven: set[Hashable] = set()
         self._upward: dict[Hashable, _UpwardTrial] = {}
 
-    async def ask(
+    def ask(
+        self,
+        request: Request,
+        best: JsonMode,
+        send: Callable[[JsonMode], Coroutine[Any, Any, Reply]],
+    ) -> Coroutine[Any, Any, Reply]:
+        """The reply, requested in the model's own mode, or as `_ask` finds one; a request without a schema has none."""
+        if request.json_schema is None:
+            return send("schema")
+        mode = chosen_mode(request.model)
+        if mode is not None:
+            return send(mode)
+        return self._ask(request.model.endpoint_key, best, send)
+
+    async def _ask(
         self, target: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]
     ) -> Reply:
         """The reply, requested in the first mode that is not rejected; no mode above ``best`` is tried.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import unwrap
 from time import perf_counter
@@ -20,7 +20,7 @@ from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import Source, clean
-from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
+from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback
 from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, unknown_model
 from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.llm.providers.read_reply import read_envelope
@@ -70,17 +70,8 @@ class LitellmProvider:
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` limits the call as a whole."""
         await self._open()
-        model = request.model
-        if request.json_schema is None:
-            return await self._send(request, "schema")
-        chosen = chosen_mode(model)
-        if chosen is not None:
-            return await self._send(request, chosen)
-        return await self._json_modes.ask(
-            model.endpoint_key,
-            _best_json_mode(model.known_name),
-            lambda mode: self._send(request, mode),
-        )
+        best = _best_json_mode(request.model.known_name)
+        return await self._json_modes.ask(request, best, partial(self._send, request))
 
     async def _send(self, request: Request, mode: JsonMode) -> Reply:
         model = request.model

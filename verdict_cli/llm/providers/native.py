@@ -26,7 +26,7 @@ from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.decision_answers import other_form
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import Source, response_error
-from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
+from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.read_reply import read_body
 from verdict_cli.llm.providers.secrets import (
@@ -48,7 +48,7 @@ class _Route(Struct, frozen=True):
     """How the requests of one model are sent: what they have in common.
 
     ``address`` is the one that messages show. ``secrets`` are removed from replies, ``error_secrets``, which add parts of the
-    address, from errors. ``mode`` is that of JSON; None: the first that the server accepts.
+    address, from errors.
     """
 
     endpoint: Endpoint
@@ -58,7 +58,6 @@ class _Route(Struct, frozen=True):
     stream_url: Url
     headers: HeaderMap
     timeout: timedelta
-    mode: JsonMode | None
     client: Client
     secrets: tuple[str, ...]
     error_secrets: tuple[str, ...]
@@ -85,13 +84,7 @@ class NativeProvider:
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
         route = self._routes.get((request.model,), None, self._route, request.model)
-        if request.json_schema is None:
-            return self._send(request, route, "schema")
-        if route.mode is not None:
-            return self._send(request, route, route.mode)
-        return self._json_modes.ask(
-            request.model.endpoint_key, "schema", partial(self._send, request, route)
-        )
+        return self._json_modes.ask(request, "schema", partial(self._send, request, route))
 
     def _send(self, request: Request, route: _Route, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         try:
@@ -182,7 +175,6 @@ class NativeProvider:
             stream_url=Url(address.stream_url or address.url),
             headers=HeaderMap(_HEADERS | own_headers(model, address)),
             timeout=timedelta(seconds=model.timeout),
-            mode=chosen_mode(model),
             client=self._clients.get(url),
             secrets=secrets,
             error_secrets=error_secrets,

@@ -93,9 +93,13 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     positions = [position for part in texts for position in objects(part.get("logprobs"))]
     thoughts = of_type(items, "reasoning")
     summaries = [part for thought in thoughts for part in objects(thought.get("summary"))]
+    finish = "stop"
+    if envelope.get("status") == "incomplete":
+        reason = object_at(envelope, "incomplete_details").get("reason")
+        finish = "content_filter" if reason == "content_filter" else "length"
     return chat_completion(
         joined(texts),
-        _finish(envelope),
+        finish,
         usage,
         model=str(envelope.get("model") or ""),
         arguments=calls[0].get("arguments") if calls else None,
@@ -106,13 +110,6 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
             "reasoning": "\n".join(str(part.get("text") or "") for part in summaries),
         },
     )
-
-
-def _finish(envelope: Envelope) -> str:
-    if envelope.get("status") != "incomplete":
-        return "stop"
-    reason = object_at(envelope, "incomplete_details").get("reason")
-    return "content_filter" if reason == "content_filter" else "length"
 
 
 def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:

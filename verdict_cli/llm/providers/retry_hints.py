@@ -66,10 +66,12 @@ def seconds_until(text: str | None, now: datetime | None = None) -> float | None
         moment = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return max(
-        0.0,
-        (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds(),
-    )
+    return _seconds_from(now, moment)
+
+
+def _seconds_from(now: datetime | None, moment: datetime) -> float:
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
 def _seconds_or_date(text: str | None, now: datetime | None) -> float | None:
@@ -80,10 +82,7 @@ def _seconds_or_date(text: str | None, now: datetime | None) -> float | None:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return duration(text)
-    return max(
-        0.0,
-        (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds(),
-    )
+    return _seconds_from(now, moment)
 
 
 def _number(text: str | None) -> float | None:
