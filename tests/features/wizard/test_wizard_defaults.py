@@ -204,6 +204,21 @@ def test_the_judge_reads_the_judged_column_and_its_prompt_asks_about_it(shell, f
 
 
 @pytest.mark.parametrize(
+    ("column", "question"),
+    [
+        ("messages", "Are the messages good?"),
+        ("agent_replies", "Are the agent replies good?"),
+        ("analysis", "Is the analysis good?"),
+        ("access", "Is the access good?"),
+    ],
+)
+def test_the_question_agrees_with_the_number_of_the_column(shell, column, question):
+    rows = [{column: f"a text of several words {place}"} for place in range(30)]
+    done = shell("init", shell.write("d.jsonl", jsonl(rows)), "--yes", "--no-try", "--quiet")
+    assert f"is asked: {question}" in " ".join(done.err.split()), done.err
+
+
+@pytest.mark.parametrize(
     ("form", "scale"),
     [
         ("a byte order mark", "[fail, pass]"), ("a sheet of ratings", "[1, 5]"), ("a flaw", "boolean"),

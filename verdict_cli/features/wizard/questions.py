@@ -157,16 +157,19 @@ def ask_dataset() -> DatasetColumns:
 
 def default_question(read: Sequence[DatasetColumn], target: DatasetColumn | None) -> str:
     """What a judge of these columns is asked, in a sentence: of the labels where there are some."""
-    thing = _spoken(main_column(read))
+    judged = main_column(read)
+    thing = _spoken(judged)
+    is_plural = judged.subject.endswith("s") and not judged.subject.endswith(("ss", "us", "is"))
+    is_good = f"{'Are' if is_plural else 'Is'} the {thing} good?"
     if target is None:
-        return f"Is the {thing} good?"
+        return is_good
     scale = proposed_scale(target.values)
     is_general = target.words[-1:] and target.words[-1] in _GENERAL_LABELS
     if scale == "boolean":
         question = f"Should the {thing} be labelled {_spoken(target)!r}?"
-        return f"Is the {thing} good?" if is_general else question
+        return is_good if is_general else question
     if is_general and scale not in ("", "categories"):
-        return f"How good is the {thing}?"
+        return f"How good {'are' if is_plural else 'is'} the {thing}?"
     return f"What is the {_spoken(target)} of the {thing}?"
 
 
