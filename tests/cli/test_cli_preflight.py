@@ -332,6 +332,30 @@ class TestTogether:
             "the data has no column 'rule'", "the data has no column 'text'"
         ]  # fmt: skip
 
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "cluster: source.kind",
+            "where: source.kind == 'a'",
+            "group: source.kind, reduce: {prediction: max, target: first}",
+        ],
+    )
+    def test_a_missing_column_of_another_key_than_the_label_is_an_error(self, shell, key):
+        more = f"\nevaluate: {{e: {{prediction: output.score, target: source.label, {key}}}}}"
+        config = judge(shell, more=more)
+        for columns in ({"label": 1}, {}):
+            done = shell("run", config, data(shell, {"text": "a"} | columns), "--out", "out")
+            assert (done.code, "the data has no column 'kind'" in done.err) == (2, True), done.err
+        assert not (shell.folder / "out").exists()
+
+    @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
+    def test_a_device_is_no_dataset(self, shell, device):
+        done = shell("validate", judge(shell), device)
+        assert (done.code, f"{device}: this is a device, not a file of rows" in done.err) == (
+            2,
+            True,
+        ), done.err
+
     def test_a_metric_is_not_split_by_a_column_that_is_missing(self, shell):
         config = judge(shell, more="\nevaluate: {e: {value: output.score, by: source.kind}}")
         done = shell("run", config, data(shell, {"text": "a"}), "--out", "out")

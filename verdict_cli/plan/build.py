@@ -463,14 +463,16 @@ class _Build:
     def _use_column(self, column: str, place: Place, hint: str = "") -> None:
         path = place.path
         is_asked = path[0] not in _BESIDE
-        is_needed = is_asked or path[0] != "evaluate" or path[2] != "by"
+        key = path[2] if path[0] == "evaluate" else ""
+        is_needed = is_asked or key != "by"
         used = self.columns.get(column) or UsedColumn(
-            column, _location_of(column, place), asked=False, is_needed=False
+            column, _location_of(column, place), asked=False, is_needed=False, is_label=True
         )
         self.columns[column] = replace(
             used,
             asked=used.asked or is_asked,
             is_needed=used.is_needed or is_needed,
+            is_label=used.is_label and key in ("target", "gold"),
             hint=used.hint or hint,
         )
 

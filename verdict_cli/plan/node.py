@@ -240,12 +240,8 @@ class UsedColumn(Struct, frozen=True):
     """What else could be done where the column is missing."""
     is_shown: bool = False
     """Whether a prompt needs its value: a row in which it is blank cannot be judged."""
-
-    @property
-    def is_of_metrics(self) -> bool:
-        """Whether metrics alone need it: not a unit, and not a key of `dataset`, which would be named first."""
-        is_of_dataset = self.location.path.startswith("dataset.")
-        return self.is_needed and not self.asked and not is_of_dataset
+    is_label: bool = False
+    """Whether it is named as a label alone: without it the rows are judged, and compared with nothing."""
 
 
 class LiteralBrace(Struct, frozen=True):

@@ -213,9 +213,9 @@ def dataset_for(
 
 
 def _without_labels(plan: Plan, dataset: Dataset) -> Dataset:
-    """The dataset; where it lacks columns that metrics alone use, the file has no gate, and no column is named like them,
-    they are read as null: the rows are judged, and it is told that there are no labels."""
-    alone = [used for used in plan.columns if used.is_of_metrics]
+    """The dataset; where it lacks columns that are labels and nothing else, the file has no gate, and no column is named like
+    them, they are read as null: the rows are judged, and it is told that there are no labels."""
+    alone = [used for used in plan.columns if used.is_label]
     if not alone or plan.gates:
         return dataset
     try:

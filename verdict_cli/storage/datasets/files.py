@@ -128,6 +128,9 @@ def _endings() -> str:
 
 def _missing(data: str) -> Problem:
     path = Path(data)
+    if path.exists():
+        hint = "give a file, or - for JSON lines on standard input"
+        return Problem("file-not-found", "this is a device, not a file of rows", hint, data)
     what = "no file matches this pattern" if glob.has_magic(data) else "there is no such file"
     folder = path.parent
     if not folder.is_dir():
