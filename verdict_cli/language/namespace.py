@@ -191,7 +191,10 @@ class Namespace(Struct, eq=False, dict=True):
             return True
         declared = any(scale is other for other in self.spec.file.scales.values())
         if not declared or path[0] == "scales":
-            self.problem("bad-scale", issue.message, issue.hint, (*path, *issue.path))
+            keys = issue.path
+            if keys[:1] == ("values",) and self.spec.document.has((*path, "enum")):
+                keys = ("enum", *keys[1:])
+            self.problem("bad-scale", issue.message, issue.hint, (*path, *keys))
         return False
 
     def sound(self, kind: FieldType, path: KeyPath) -> FieldType:

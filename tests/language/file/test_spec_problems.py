@@ -128,7 +128,9 @@ def batch_problems():
         (HEAD + UNIT + "    model: 3\n", (7, 12), "pipeline[0].model", "wrong-type", "expected a model, found 3", "write its name"),
         (HEAD + UNIT + "    model: [a, []]\n", (7, 16), "pipeline[0].model[1]", "wrong-type", "expected a model, found a list", "write its name"),
         # options and categories
-        (HEAD + "pipeline: [{unit: CategoricalJudgeUnit, prompt: x, categories: [a, a]}]", (4, 64), "pipeline[0].categories", "bad-unit", "the value 'a' is a duplicate", "once"),
+        (HEAD + UNIT + "    response: {a: {enum: [x, y, x]}}\n", (7, 33), "pipeline[0].response.a.enum[2]", "bad-scale", "the value 'x' is a duplicate", "once"),
+        (HEAD + UNIT + "    scale: {values: [x, ' ']}\n", (7, 25), "pipeline[0].scale.values[1]", "bad-scale", "is not a word", "name"),
+        (HEAD + "pipeline: [{unit: CategoricalJudgeUnit, prompt: x, categories: [a, a]}]", (4, 68), "pipeline[0].categories[1]", "bad-unit", "the value 'a' is a duplicate", "once"),
         (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [' ', b]}]", (4, 46), "pipeline[0].labels", "bad-unit", "the labels are not two words", "a name of its own"),
         (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [Tie, b], tie: true}]", (4, 46), "pipeline[0].labels", "bad-unit", "one of them is `tie`", "a name of its own"),
         (HEAD + "pipeline: [{unit: PairwiseJudgeUnit, labels: [b, 'B.']}]", (4, 46), "pipeline[0].labels", "bad-unit", "the labels are not two words", "a name of its own"),

@@ -80,6 +80,13 @@ class Document:
             node = child
         return node.at
 
+    def has(self, path: DocumentPath) -> bool:
+        """Whether there is a value at ``path``."""
+        node: ValueNode | None = self.root
+        for key in path:
+            node = (node.children or {}).get(key) if node else None
+        return node is not None
+
     def key_at(self, path: DocumentPath) -> Position:
         """The position of the last key of ``path``; for a list's item and a missing key as ``value_at``."""
         node: ValueNode | None = self.root

@@ -187,14 +187,14 @@ class DiscreteScale(Scale):
             error = range_error(self.range)
             return Issue("range", *error) if error is not None else self._values_error()
         earlier_spellings: set[Any] = set()
-        for value in self.values_ or ():
+        for index, value in enumerate(self.values_ or ()):
             spellings = {value, _plain(value)}
             if not _plain(value).strip():
                 message = f"{value!r} is not a word that a model can answer"
-                return Issue("values", message, "give each value a name")
+                return Issue(f"values.{index}", message, "give each value a name")
             if spellings & earlier_spellings:
                 message = f"the value {value!r} is a duplicate"
-                return Issue("values", message, "name each value once")
+                return Issue(f"values.{index}", message, "name each value once")
             earlier_spellings |= spellings
         return self._values_error()
 

@@ -56,7 +56,7 @@ class CategoricalJudgeUnit(LLMUnit):
         if broken or self.categories is None:
             return broken
         issue = self.default_scale().validation_error()
-        return issue and issue._replace(key="categories")
+        return issue and issue._replace(key=issue.key.replace("values", "categories", 1))
 
     def default_scale(self) -> Scale:
         return Categories.model_validate({"values": self.categories})
