@@ -17,7 +17,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from jinja2 import TemplateError, TemplateSyntaxError, Undefined, nodes
@@ -499,7 +499,7 @@ def fault_message(fault: BaseException) -> str:
     return _PYTHON_TYPE.sub(lambda name: _TYPE_WORDS[name[1]], str(fault))
 
 
-class Expression(Struct, frozen=True):
+class Expression(Struct, frozen=True, dict=True):
     """A compiled expression. `paths` are the literal paths in it, as written; `type` is the type of its value.
 
     `path` is set where the expression is a path and nothing more. It is then followed without the template, which takes
@@ -509,9 +509,14 @@ class Expression(Struct, frozen=True):
     text: str
     paths: ExpressionPaths
     type: FieldType
-    template: Template
+    tree: nodes.Template
     path: ExpressionPath | None = None
     tested: ExpressionPaths = ()
+
+    @cached_property
+    def template(self) -> Template:
+        """What computes the value."""
+        return _sandbox().from_string(self.tree)
 
     def __call__(self, values: RowValues) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
@@ -567,8 +572,13 @@ def compile_expression(
         if wrong_type is not None:  # later than errors of names, which are more likely its cause
             raise ExpressionError(f"`{text}`: {wrong_type.message}", wrong_type.hint)
         assert isinstance(tree, nodes.Expr)
-        body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), tree, lineno=1)]
-        template = sandbox.from_string(nodes.Template(body, lineno=1))
+        kind = UnknownType() if isinstance(kind, ItemsType) else kind
+        result = nodes.Assign(nodes.Name("result", "store"), tree, lineno=1)
+        template = nodes.Template([result], lineno=1)
+        path = literal_path(tree)
+        expression = Expression(text, tuple(paths), kind, template, path, tested)
+        if path is None:  # a path needs its template only where a row lacks a part of it
+            _ = expression.template
     except TemplateSyntaxError as error:
         raise ExpressionError(
             f"`{text}` is not an expression: {error.message}", _syntax_hint(text)
@@ -583,8 +593,7 @@ def compile_expression(
         raise ExpressionError(
             f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)
         ) from None
-    kind = UnknownType() if isinstance(kind, ItemsType) else kind
-    return Expression(text, tuple(paths), kind, template, literal_path(tree), tested)
+    return expression
 
 
 _sandbox = cache(sandbox_environment)
