@@ -274,9 +274,9 @@ def _plugin_metric(name: str, loaded: Any) -> Metric:
     return loaded
 
 
-METRICS: Registry[Metric] = Registry(
-    "", {metric.name: metric for metric in BUILT_IN_METRICS}, "verdict_cli.metrics", _plugin_metric
-)
+RECORDS = {metric.name: metric for metric in BUILT_IN_METRICS}
+"""The built-in metrics by name."""
+METRICS: Registry[Metric] = Registry("", RECORDS, "verdict_cli.metrics", _plugin_metric)
 """Metrics by name: the built-in ones, in the order in which they are listed, and those of features and installed packages."""
 
 

@@ -119,7 +119,7 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
 
 
 def _columns_of(plan: Plan) -> list[RunColumn]:
-    return [column for column in RESULT_COLUMNS if column.is_in(plan)]
+    return [column for column in RESULT_COLUMNS if not column.only or getattr(plan, column.only)]
 
 
 def _entries_type(plan: Plan, node: Node) -> FieldType:

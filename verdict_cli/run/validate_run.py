@@ -13,9 +13,9 @@ from verdict_cli.errors import DataError, JournalError, Problem
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
-from verdict_cli.storage.datasets.parquet import batches, count_rows
+from verdict_cli.storage.datasets.parquet import count_rows
 from verdict_cli.storage.tables.column_types import ColumnKind
-from verdict_cli.storage.tables.reader import column_kinds
+from verdict_cli.storage.tables.reader import column_kinds, read_table
 from verdict_cli.storage.tables.run_columns import CALL_COLUMNS, column_kinds_of, later_columns
 
 _LARGEST = 2**63
@@ -105,7 +105,7 @@ def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
         if (expected, kind) == ("str", "json"):
             texts.add(name)
     required = _REQUIRED & kinds.keys()
-    for batch in batches(path, sorted(required | texts), 5000):
+    for batch in read_table(path, sorted(required | texts)):
         _check_values(path, batch, required, texts)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from verdict_cli.language.metric_registry import METRICS, REAL_LINE, IntervalMethod, IntervalScale
+from verdict_cli.language.metric_registry import REAL_LINE, RECORDS, IntervalMethod, IntervalScale
 from verdict_cli.stats.columns.column import Ends, Floats, Ints
 
 NEAR = 1e-12
@@ -187,7 +187,7 @@ def statistic_of(
     name: str, at: WeightedValues, undefined: str = "no rows", **keys: Any
 ) -> Statistic:
     """The statistic of a built-in metric: its record gives bounds, interval method and scale, unless `keys` do."""
-    metric = METRICS[name]
+    metric = RECORDS[name]
     declared = {
         "bounds": metric.bounds,
         "interval": metric.interval,

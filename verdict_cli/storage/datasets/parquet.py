@@ -33,11 +33,6 @@ def kind_of(column: Any) -> ColumnKind | None:
     """The kind of an Arrow field; None for a kind that our tables do not have."""
     import pyarrow as pa
 
-    if is_json(column):
-        return "json"
-    declared = declared_type(column)
-    if declared and declared.shape and field("", "native", declared).type == column.type:
-        return "native"
     kinds: tuple[tuple[Callable[[Any], bool], ColumnKind], ...] = (
         (pa.types.is_string, "str"),
         (pa.types.is_large_string, "str"),
@@ -48,7 +43,10 @@ def kind_of(column: Any) -> ColumnKind | None:
     )
     for is_type, kind in kinds:
         if is_type(column.type):
-            return kind
+            return "json" if kind == "str" and is_json(column) else kind
+    declared = declared_type(column)
+    if declared and declared.shape and field("", "native", declared).type == column.type:
+        return "native"
     return None
 
 
@@ -100,29 +98,33 @@ def parquet_records(path: Path, reading: Reading) -> Iterator[JsonRecord]:
     with open_parquet(path) as file:
         schema = file.schema_arrow
         _check_size(path, file)
-    if schema.names:
-        reading.check_header(tuple(schema.names))
-    opaque = {column.name for column in schema if _may_be_opaque(column.type)}
-    number = 0
-    for batch in batches(path, None, _BATCH, sparse=True):
-        names = tuple(batch)
-        problems: dict[int, Problem] = {}
-        for name in opaque.intersection(names):
-            for index, value in enumerate(batch[name]):
-                problem = _problem_in(value)
-                if problem is None:
-                    continue
-                if name in reading.used:
-                    problems[index] = replace(
-                        problem, message=f"the column {name!r} holds {problem.message}"
-                    )
-                else:
-                    batch[name][index] = None
-                    message = f"the column {name!r} is left out where it holds {problem.message}; nothing uses it"
-                    reading.note(path, "unused-bytes", message)
-        for index, values in enumerate(zip(*batch.values(), strict=True)):
-            number += 1
-            yield number, problems.get(index) or dict(zip(names, values, strict=True))
+        names = tuple(schema.names)
+        if names:
+            reading.check_header(names)
+        opaque = {column.name for column in schema if _may_be_opaque(column.type)}
+        number = 0
+        for rows in observed_batches(path, file, schema.names, _BATCH):
+            batch = {
+                name: column_values(rows.column(name), schema.field(name), sparse=True)
+                for name in names
+            }
+            problems: dict[int, Problem] = {}
+            for name in opaque:
+                for index, value in enumerate(batch[name]):
+                    problem = _problem_in(value)
+                    if problem is None:
+                        continue
+                    if name in reading.used:
+                        problems[index] = replace(
+                            problem, message=f"the column {name!r} holds {problem.message}"
+                        )
+                    else:
+                        batch[name][index] = None
+                        message = f"the column {name!r} is left out where it holds {problem.message}; nothing uses it"
+                        reading.note(path, "unused-bytes", message)
+            for index, values in enumerate(zip(*batch.values(), strict=True)):
+                number += 1
+                yield number, problems.get(index) or dict(zip(names, values, strict=True))
 
 
 _MOST_VALUES = 32 << 20
@@ -180,23 +182,6 @@ def _problem_in(value: Any) -> Problem | None:
         return value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return next((problem for item in inner if (problem := _problem_in(item)) is not None), None)
-
-
-def batches(
-    path: Path, columns: Sequence[str] | None, size: int, *, sparse: bool = False
-) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are not UTF-8 are a Problem.
-
-    ``sparse`` is as in `column_values`.
-    """
-    with open_parquet(path) as file:
-        schema = file.schema_arrow
-        names = list(schema.names if columns is None else columns)
-        for batch in observed_batches(path, file, names, size):
-            yield {
-                name: column_values(batch.column(name), schema.field(name), sparse=sparse)
-                for name in names
-            }
 
 
 def observed_batches(path: Path, file: Any, columns: list[str], size: int) -> Iterator[Any]:

@@ -256,7 +256,10 @@ def _bits(truths: Sequence[bool]) -> Any:
 
 def is_json(field: Any) -> bool:
     """Whether the Arrow field's values are JSON text."""
-    return bool(field.metadata) and field.metadata.get(b"verdict") == b"json"
+    import pyarrow as pa
+
+    is_marked = bool(field.metadata) and field.metadata.get(b"verdict") == b"json"
+    return is_marked and field.type in (pa.string(), pa.large_string())
 
 
 def encode_json_text(value: Any) -> str:

@@ -38,17 +38,11 @@ def read_table(
     A column that a later version added is null in the table of an earlier one. Raises DataError for a file that is not a
     Parquet file, and for a missing column.
     """
-    names = table_columns(path)
-    wanted = names if columns is None else columns
-    absent = [name for name in wanted if name not in names]
-    if not absent:
-        yield from parquet.batches(path, columns, batch)
-        return
-    _check_later(path, absent, names)
-    present = [name for name in wanted if name in names]
-    for values in parquet.batches(path, present or names[:1], batch):
-        nulls = [None] * len(next(iter(values.values())))
-        yield {name: values.get(name, nulls) for name in wanted}
+    for rows in read_arrow(path, columns, batch):
+        yield {
+            name: parquet.column_values(rows.column(name), rows.schema.field(name))
+            for name in (rows.schema.names if columns is None else columns)
+        }
 
 
 def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -57,26 +51,26 @@ def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(batch[name] for name in columns), strict=True)
 
 
-def _check_later(path: Path, absent: Sequence[str], names: Sequence[str]) -> None:
-    """DataError for an absent column that every version writes."""
-    missing = next((name for name in absent if name not in later_columns()), None)
-    if missing is not None:
-        raise DataError(missing_column(missing, names).at(str(path), 0, 0, ""))
-
-
 def has_columns(path: Path, columns: Iterable[str]) -> bool:
     """Whether the table is there, with these columns but for those that a later version added."""
     return path.exists() and later_columns().union(table_columns(path)).issuperset(columns)
 
 
-def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
-    """`pyarrow.RecordBatch`es of these columns, for counting without making Python values; later ones are null."""
+def read_arrow(
+    path: Path, columns: Sequence[str] | None = None, batch: int = 10_000
+) -> Iterator[Any]:
+    """`pyarrow.RecordBatch`es of these columns, for counting without making Python values; later ones are null. Raises as
+    `read_table` does."""
     import pyarrow as pa
 
     with parquet.open_parquet(path) as file:
         names = file.schema_arrow.names
-        absent = [name for name in columns if name in later_columns() and name not in names]
-        present = [name for name in columns if name not in absent]
+        wanted = names if columns is None else columns
+        absent = [name for name in wanted if name not in names]
+        for name in absent:
+            if name not in later_columns():
+                raise DataError(missing_column(name, names).at(str(path), 0, 0, ""))
+        present = [name for name in wanted if name in names] or names[:1]
         for values in parquet.observed_batches(path, file, present, batch):
             whole = values
             for name in absent:
@@ -92,10 +86,10 @@ def read_rows(
     import numpy as np
 
     sorted_indices = np.asarray(indices, dtype=np.int64)
-    names = table_columns(path) if columns is None else columns
     start = 0
     with parquet.open_parquet(path) as file:
         schema = file.schema_arrow
+        names = schema.names if columns is None else columns
         known = [name for name in names if name in schema.names]
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows

@@ -88,10 +88,6 @@ class RunColumn(Struct, frozen=True):
         """What takes a `Result` or a `CallRecord`, or the reply where the path begins with it."""
         return self.value if callable(self.value) else attrgetter(self.value.removeprefix(_REPLY))
 
-    def is_in(self, plan: Any) -> bool:
-        """Whether runs of the plan have the column."""
-        return not self.only or bool(getattr(plan, self.only))
-
 
 def _failure(name: str) -> Callable[[Result], Any]:
     return lambda result: None if result.failure is None else getattr(result.failure, name)
