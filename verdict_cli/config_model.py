@@ -158,14 +158,17 @@ class ConfigModel(BaseModel):
         says_nothing = value is None or (not value and value == field.default)
         return not says_nothing and (not written or name in self.model_fields_set)
 
+    def broken_rules(self, rules: Sequence[KeyRule]) -> list[Issue]:
+        """What is wrong by rules of its keys."""
+        return [
+            Issue(rule.key if rule.at is None else rule.at, rule.message, rule.hint)
+            for rule in rules
+            if rule.is_broken(self)
+        ]
+
     def broken_rule(self) -> Issue | None:
         """The first of the `key_rules` that is broken."""
-        broken = next((rule for rule in self.key_rules if rule.is_broken(self)), None)
-        return broken and Issue(
-            broken.key if broken.at is None else broken.at,
-            broken.message,
-            broken.hint,
-        )
+        return next(iter(self.broken_rules(self.key_rules)), None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(

@@ -207,11 +207,13 @@ def refuse_removed(words: Sequence[str]) -> None:
 def refuse_other_encodings(words: Sequence[str]) -> None:
     """UsageError for a word whose bytes are not UTF-8, which run.json and the reports cannot name."""
     for word in words:
-        if any("\udc80" <= letter <= "\udcff" for letter in word):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
             raise UsageError(
                 f"{word}: the argument is not valid UTF-8",
                 hint="rename the file, or set PYTHONUTF8=1 where its name is UTF-8",
-            )
+            ) from None
 
 
 def _exit_with_traceback() -> NoReturn:

@@ -209,8 +209,7 @@ def evaluation_problems(name: str, evaluation: Evaluation) -> list[Issue]:
 
 
 def _figures(evaluation: Evaluation) -> list[Issue]:
-    broken = [rule for rule in KEY_RULES if rule.is_broken(evaluation)]
-    issues = [Issue(rule.key, rule.message, rule.hint) for rule in broken]
+    issues = evaluation.broken_rules(KEY_RULES)
     if evaluation.panel is not None:
         if evaluation.missing == "wrong":
             hint = "leave it out: absent votes are left out"

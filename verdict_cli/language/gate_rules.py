@@ -134,7 +134,7 @@ def gate_problems(
     issues = _run(gate) if evaluation == "run" else _evaluation(gate, evaluations)
     if not issues:
         issues = _limits(gate, metric_range(gate, (scales or {}).get(evaluation)))
-    issues += [Issue(rule.key, rule.message, rule.hint) for rule in _RULES if rule.is_broken(gate)]
+    issues += gate.broken_rules(_RULES)
     if not any(gate.has_value(key) for key in ("min", "max", "baseline", "max_drop")):
         hint = "give `min`, `max`, or `baseline` and `max_drop`"
         issues.append(Issue("", f"the gate on `{gate.metric}` has no limit", hint))

@@ -21,6 +21,7 @@ from verdict_cli.language.conversation import (
 from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
+from verdict_cli.report.compress import NESTED
 
 CHAT_TEXT = "[{"
 """How a conversation begins that is JSON text."""
@@ -28,6 +29,13 @@ _PREVIEWED = 8
 """Messages of a conversation that are read for a cell."""
 _MOST_ADDRESS = 200
 _DATA_ADDRESS = regex(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w=.+-]+)*),", re.ASCII)
+
+
+def is_plain(value: Any, most: int) -> bool:
+    """Whether the value is no conversation and no text of more characters: most values are shown as they are."""
+    if isinstance(value, str):
+        return len(value) <= most and not value.startswith(CHAT_TEXT)
+    return not isinstance(value, NESTED)
 
 
 def as_conversation(value: Any, most: int | None = None) -> NumberedMessages | None:

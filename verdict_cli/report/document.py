@@ -309,14 +309,6 @@ def isolated_parts(name: str, make: Callable[[], Iterable[Part]]) -> list[Part]:
         return [Note(failure_text(name, error), warning=True)]
 
 
-def isolated_sections(title: str, make: Callable[[], Iterable[Section]]) -> list[Section]:
-    """The sections that `make` returns, or one of this title with a warning."""
-    try:
-        return list(make())
-    except Exception as error:
-        return [failed_section(title, error)]
-
-
 def isolated_drawing(section: Section, draw: Callable[[Section], Drawing]) -> Drawing:
     """The section as `draw` draws it; if that fails, the section with a warning in place of its parts."""
     try:

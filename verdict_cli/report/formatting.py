@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.plural import plural
@@ -12,9 +13,11 @@ if TYPE_CHECKING:
     # `verdict run` tells its estimate by this module before the first call: numpy must not be imported for it.
     from verdict_cli.stats.intervals.interval_methods import MetricValue
 
-_HIDDEN = regex(
+_HIDDEN_SIGNS = (
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+_HIDDEN = regex(_HIDDEN_SIGNS)
+_HIDDEN_IN_LINES = regex(rf"(?![\n\t]){_HIDDEN_SIGNS}")
 
 
 class Interval(Protocol):
@@ -36,8 +39,17 @@ class Estimate(Interval, Protocol):
 
 def visible_text(text: str, most: int = 0) -> str:
     """The text with control, direction and unpaired surrogate characters as escapes; cut at `most` characters."""
-    shown = _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+    shown = _HIDDEN.sub(_escape, text)
     return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
+
+
+def visible_lines(text: str) -> str:
+    """The text with the same escapes, but for its line ends and tabs."""
+    return _HIDDEN_IN_LINES.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode("ascii")
 
 
 def message_lines(text: str) -> list[str]:

@@ -4,6 +4,7 @@ of its rows and the distributions that a report shows, from one pass over its re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,7 @@ def histogram(
     )
 
 
-class ReportContext(Struct, frozen=True):
+class ReportContext(Struct, frozen=True, dict=True):
     """A run's plan, its two tables, and its evaluation results; `seed` draws the rows that are shown."""
 
     plan: Plan
@@ -254,6 +255,7 @@ class ReportContext(Struct, frozen=True):
         """The resolved spec as YAML."""
         return as_yaml(self.plan.resolved)
 
+    @cached_property
     def text_columns(self) -> list[str]:
         """The columns of the dataset that prompts show, as `results.parquet` names them."""
         return prompt_columns(self.plan, self.results)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.report.chat import CHAT_TEXT, chat_preview
+from verdict_cli.report.chat import chat_preview, is_plain
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.document import TableColumn
 from verdict_cli.stats.columns.column import Ints
@@ -96,13 +96,13 @@ def scored_columns(
         right = scores if has_outcomes else [None] * len(rows)
         add("outcome", [_outcome(*row) for row in zip(failed, right, strict=True)])
     if first is not None:
-        add("prediction", _cells(places, first.prediction), _prediction_title(first))
+        add("prediction", _cells(places, first.answers.value), _prediction_title(first))
         if first.labelled:
-            add("target", _cells(places, first.target))
+            add("target", _cells(places, first.data.targets.value))
         if first.labelled and not has_outcomes:
             add("error", [None if score is None else 0.0 - score for score in scores])
     for number, evaluation in enumerate(scored[1:], 1):
-        cells = _cells(_places(evaluation, rows), evaluation.prediction)
+        cells = _cells(_places(evaluation, rows), evaluation.answers.value)
         add(f"prediction{number}", cells, evaluation.name)
     return columns
 
@@ -122,8 +122,7 @@ def _prediction_title(evaluation: RowScores) -> str:
 
 
 def _kind(cells: Sequence[Any]) -> str:
-    is_number = all(cell is None or type(cell) in (int, float) for cell in cells)
-    return "number" if is_number else "text"
+    return "number" if {*map(type, cells)} <= {int, float, type(None)} else "text"
 
 
 def _places(evaluation: RowScores, rows: Ints) -> list[int | None]:
@@ -151,11 +150,11 @@ def shown_columns(
     outcome = [name for name in scored if name == "outcome"]
     titled = [name for name in _TITLED if name in stored and (failures or name != "failure.kind")]
     names = [*outcome, "id", *scored[len(outcome) :], *titled]
-    outputs = [name for name in stored if name.startswith("output.") and not is_explanation(name)]
+    explanations = [name for name in stored if is_explanation(name)]
+    outputs = [name for name in stored if name.startswith("output.") and name not in explanations]
     if "prediction" in scored:  # it usually repeats one of the outputs
         numbers = [name for name in outputs if stored[name].kind == "number"]
         outputs = [name for name in numbers if name != prediction][:1]
-    explanations = [name for name in stored if is_explanation(name)]
     of_output = [name for name in explanations if name.startswith("output.")]
     explanations = of_output[:1] or explanations[:MOST_TEXTS]
     texts = texts[: 1 if explanations else MOST_TEXTS]
@@ -178,7 +177,7 @@ def read_cells(
 
 def short_cell(value: Any, most: int = MOST_CELL) -> Any:
     """The value of a cell: long texts are cut, lists and mappings become text."""
-    if isinstance(value, str) and len(value) <= most and not value.startswith(CHAT_TEXT):
+    if is_plain(value, most):
         return value
     value = chat_preview(value)
     if isinstance(value, NESTED):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from verdict_cli.language.extractors.token_probability import is_logprob
 from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.levels import ITEM_COLUMN
-from verdict_cli.report.chat import CHAT_TEXT, as_conversation, chat_turns, image_notes
+from verdict_cli.report.chat import as_conversation, chat_turns, image_notes, is_plain
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.storage.datasets.arrow_vectors import integers
@@ -113,7 +113,7 @@ class _RowDetailsBuilder:
         """The values, shortened, without those that are conversations, which become chats of the part."""
         texts = {}
         for name, value in values.items():
-            if type(value) is str and len(value) <= self.most and not value.startswith(CHAT_TEXT):
+            if is_plain(value, self.most):
                 texts[name] = value  # most values: nothing else is computed for them
                 continue
             messages = as_conversation(value)

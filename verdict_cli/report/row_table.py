@@ -121,7 +121,7 @@ def _columns(
     names = shown_columns(
         stored,
         list(scored),
-        context.text_columns(),
+        context.text_columns,
         first_prediction(context.plan, context.study.scored),
         failures=bool(len(selection.failed)),
     )

@@ -5,7 +5,7 @@ Charts show possible biases: verdicts by the length of the judged text, and by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -36,7 +36,7 @@ from verdict_cli.report.document import (
     Table,
     Tile,
     Tiles,
-    isolated_sections,
+    failed_section,
 )
 from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
@@ -70,7 +70,11 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
     """
     sections: list[Section] = []
     for title in SECTIONS.names():
-        sections += isolated_sections(title, partial(_sections, title, report, context))
+        try:
+            made = [*SECTIONS[title](report, context)]
+        except Exception as error:
+            made = [failed_section(title, error)]
+        sections += made
     facts = report.facts
     rows = (
         f"{plural(facts.rows, 'row')} of {facts.dataset}"
@@ -87,10 +91,6 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
         started=facts.started,
         seconds=facts.wall_s,
     )
-
-
-def _sections(title: str, report: Report, context: ReportContext | None) -> Iterable[Section]:
-    return SECTIONS[title](report, context)
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -332,7 +332,7 @@ MOST_NODES = 4
 def bias_effects(context: ReportContext, rows: int) -> list[Dots | Scatter]:
     """Charts of position and length effects in so many rows, where they apply."""
     choosing = [(node, work) for node, work in context.plan.llm_nodes if work.letters]
-    columns = context.text_columns()
+    columns = context.text_columns
     columns += [column for _, work in choosing for column in _option_columns(work)]
     columns = list(dict.fromkeys(columns))
     lengths = text_lengths(context.results, columns) if rows >= LEAST_ROWS else {}

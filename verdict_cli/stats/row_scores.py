@@ -64,12 +64,10 @@ class RowScores(Struct, frozen=True):
     def labelled(self) -> bool:
         return bool(self.data.targets.types)
 
-    def prediction(self, row: int) -> Any:
-        """The run's answer to the row at this index of `at`."""
-        return predictions(self.data).value(row)
-
-    def target(self, row: int) -> Any:
-        return self.data.targets.value(row)
+    @property
+    def answers(self) -> Column:
+        """The run's answers to the rows of `at`."""
+        return predictions(self.data)
 
 
 def scored_rows(evaluations: Evaluations, results: Path) -> tuple[RowScores, ...]:

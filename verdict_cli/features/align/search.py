@@ -552,6 +552,7 @@ class AlignSearch:
         """What a candidate says of the fit rows."""
         (run,) = self._runs([candidate], "fit", self.sizes["fit"])
         scored = self._scored(run)
+        answers = scored.answers
         note = compile_expression(self.options.note, ("source",)) if self.options.note else None
         indices = {int(row): index for index, row in enumerate(scored.at)}
         right = 1.0 if scored.labels else 0.0
@@ -567,8 +568,8 @@ class AlignSearch:
             judged.append(
                 JudgedRow(
                     source,
-                    scored.prediction(index),
-                    scored.target(index),
+                    answers.value(index),
+                    scored.data.targets.value(index),
                     bool(scored.scores[index] == right),
                     str(next(reasons, "")),
                     "" if remark is None else str(remark),

@@ -105,8 +105,8 @@ def _matrix(scored: RowScores) -> JsonObject | None:
 def _answers(scored: RowScores) -> tuple[Any, ...]:
     answers = {
         (type(value).__name__, value): value
-        for row in range(min(len(scored.at), 10_000))
-        for value in (scored.prediction(row), scored.target(row))
+        for column in (scored.answers, scored.data.targets)
+        for value in map(column.value, range(min(len(scored.at), 10_000)))
         if isinstance(value, str | int | float)
     }
     declared = _declared(scored)

@@ -65,7 +65,8 @@ class Composer:
     """Builds the nodes from events, and collects problems."""
 
     def __init__(self, source: Events, file: str, back: dict[int, str]) -> None:
-        self.source = source
+        self.source: Any = source
+        """PyYAML's methods have no types."""
         self.file = file
         self.back = back
         self.problems: list[Problem] = []
@@ -77,14 +78,14 @@ class Composer:
     def compose(self) -> ValueNode | None:
         """The node of the only document; None for an empty file."""
         root = None
-        self._next()
+        self.source.get_event()
         if not self.source.check_event(events.StreamEndEvent):
-            self._next()
+            self.source.get_event()
             root = self._value()
-            self._next()
+            self.source.get_event()
         if not self.source.check_event(events.StreamEndEvent):
             hint = "Keep one pipeline a file; remove the line `---`."
-            mark = self._next().start_mark
+            mark = self.source.get_event().start_mark
             self.stop("several-documents", "a second document begins here", hint, mark)
         return root
 
@@ -117,11 +118,8 @@ class Composer:
             Problem(code, message, hint, self.file, position.line, position.column, path_text)
         )
 
-    def _next(self) -> Any:
-        return self.source.get_event()  # type: ignore[no-untyped-call]
-
     def _value(self) -> ValueNode:
-        event = self._next()
+        event = self.source.get_event()
         if isinstance(event, events.AliasEvent):
             return self._alias(event)
         if event.anchor is not None:
@@ -148,7 +146,7 @@ class Composer:
         else:
             self._fill_mapping(node)
         self.path.pop()
-        self._next()
+        self.source.get_event()
         return node
 
     def _fill_list(self, node: ValueNode) -> None:
@@ -159,7 +157,7 @@ class Composer:
 
     def _fill_mapping(self, node: ValueNode) -> None:
         while not self.source.check_event(events.MappingEndEvent):
-            position = _position(self.source.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            position = _position(self.source.peek_event().start_mark)
             key = self.path[-1] = self._key(node.keys or {}, position)
             child = self._value()
             if key is not None:
@@ -168,7 +166,7 @@ class Composer:
 
     def _key(self, keys: Mapping[Any, Position], position: Position) -> Any:
         """The next key of a mapping; None, and the problem with it, for one that is wrong."""
-        event = self.source.peek_event()  # type: ignore[no-untyped-call]
+        event = self.source.peek_event()
         problems = len(self.problems)
         key = self._value().value
         if len(self.problems) > problems:

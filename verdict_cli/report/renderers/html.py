@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,12 +64,10 @@ def _checked(section: Section) -> Section:
 
 
 def _assemble(document: ReportDocument) -> str:
+    charts: list[Chart] = []
     sections = [
-        structs.replace(section, parts=_page_parts(section.parts))
+        structs.replace(section, parts=_page_parts(section.parts, charts))
         for section in document.sections_for("html")
-    ]
-    charts = [
-        part for section in sections for part in _flat(section.parts) if isinstance(part, Chart)
     ]
     own = page_script()
     library, licences = chart_library() if charts else ("", "")
@@ -142,21 +139,19 @@ def chart_library() -> tuple[str, str]:
     return script.partition("\n//# sourceMappingURL")[0] + "\n", "\n\n".join(licences)
 
 
-def _page_parts(parts: Sequence[Part]) -> list[Part]:
-    """The parts of a page, each in a form that the template draws."""
-    return [
-        part.table(PAGE_SIGNS)
-        if isinstance(part, Gates)
-        else replace(part, parts=_page_parts(part.parts))
-        if isinstance(part, Group)
-        else part
-        for part in parts_for(parts, "html")
-    ]
-
-
-def _flat(parts: Sequence[Part]) -> Iterator[Part]:
-    for part in parts:
-        yield from _flat(part.parts) if isinstance(part, Group) else [part]
+def _page_parts(parts: Sequence[Part], charts: list[Chart]) -> list[Part]:
+    """The parts of a page, each in a form that the template draws. The charts among them are added to ``charts``."""
+    drawn: list[Part] = []
+    for part in parts_for(parts, "html"):
+        if isinstance(part, Chart):
+            charts.append(part)
+        if isinstance(part, Gates):
+            drawn.append(part.table(PAGE_SIGNS))
+        elif isinstance(part, Group):
+            drawn.append(replace(part, parts=_page_parts(part.parts, charts)))
+        else:
+            drawn.append(part)
+    return drawn
 
 
 def _hash(text: str) -> str:
@@ -181,7 +176,4 @@ def _lines(text: str) -> Any:
     """The text escaped, with its line ends and tabs."""
     from markupsafe import escape
 
-    pieces = re.split("([\n\t])", text)
-    return escape(
-        "".join([piece if piece in "\n\t" else formatting.visible_text(piece) for piece in pieces])
-    )
+    return escape(formatting.visible_lines(text))
