@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
@@ -16,8 +15,7 @@ from verdict_cli.errors import PinnedError, RowError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.llm.middleware.pack_questions import pack_questions
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.baseline import lexical_reply
-from verdict_cli.llm.providers.baseline_answers import fill
+from verdict_cli.llm.providers.baseline import reply_from
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.token_counts import (
     LATIN,
@@ -104,17 +102,13 @@ class _Middle:
     def sentence(self) -> str:
         return _TEXT
 
+    def remark(self) -> str:
+        return _TEXT
+
 
 def made_up_reply(request: Request) -> Reply:
     """A reply that every extractor can read."""
-    if request.questions:
-        return made_up_answers(request)
-    reply = lexical_reply(request)
-    if request.json_schema is not None:
-        return structs.replace(
-            reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode()
-        )
-    return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")
+    return made_up_answers(request) if request.questions else reply_from(request, _Middle)
 
 
 def made_up_answers(request: Request) -> Reply:

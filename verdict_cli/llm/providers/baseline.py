@@ -13,7 +13,13 @@ from msgspec import Struct
 from verdict_cli.errors import Refused
 from verdict_cli.llm.model_families import BASELINE_PREFIX
 from verdict_cli.llm.providers import TokenCallback
-from verdict_cli.llm.providers.baseline_answers import fill, nearest_value, token, token_values
+from verdict_cli.llm.providers.baseline_answers import (
+    BaselineAnswer,
+    fill,
+    nearest_value,
+    token,
+    token_values,
+)
 from verdict_cli.messages import Alternative, Reply, Request, Usage
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
@@ -85,7 +91,6 @@ class LexicalAnswer(Struct, frozen=True):
         )
 
     def remark(self) -> str:
-        """The level in words without a number, so that the first and the last number of a text are its score."""
         among = ", ".join([word for word in self.shared if word.isalpha()][:_SHOWN_WORDS])
         return f"Words shared with the rest of the prompt: {among or 'none'}."
 
@@ -115,7 +120,7 @@ def lexical_reply(request: Request) -> Reply:
     words = content_words(text)
     around = set(content_words(context))
     lexical = LexicalAnswer(tuple(word for word in words if word in around), len(words))
-    return _answer(request, lambda: lexical)
+    return reply_from(request, lambda: lexical)
 
 
 def random_reply(request: Request) -> Reply:
@@ -129,7 +134,7 @@ def random_reply(request: Request) -> Reply:
     )
     name = "\x1f".join(str(part) for part in parts).encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(name, digest_size=16).digest())
-    return _answer(request, lambda: RandomAnswer(Random(seed)))
+    return reply_from(request, lambda: RandomAnswer(Random(seed)))
 
 
 def echo_reply(request: Request) -> Reply:
@@ -155,7 +160,7 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _answer(request: Request, answer: Callable[[], LexicalAnswer | RandomAnswer]) -> Reply:
+def reply_from(request: Request, answer: Callable[[], BaselineAnswer]) -> Reply:
     """JSON if there is a schema, one token if only log-probabilities are requested, else a text."""
     support = request.support or (token_values(request.json_schema) if request.top_logprobs else ())
     logprobs = None
@@ -171,7 +176,7 @@ def _answer(request: Request, answer: Callable[[], LexicalAnswer | RandomAnswer]
     return _reply(request, text, logprobs)
 
 
-def _text(answer: LexicalAnswer | RandomAnswer, support: tuple[str, ...]) -> str:
+def _text(answer: BaselineAnswer, support: tuple[str, ...]) -> str:
     """Words, then a verdict and a score: a value of the scale if it is known, else a number from 0 to 1."""
     if support:
         position = nearest_value(answer.position_on(len(support)))

@@ -27,6 +27,10 @@ class BaselineAnswer(Protocol):
         """The level in words, for string fields."""
         ...
 
+    def remark(self) -> str:
+        """The level in words without a number, so that the first and the last number of a text are its score."""
+        ...
+
 
 def nearest_value(position: float) -> int:
     """The index of the value nearest to a position; halves are rounded to the better one."""
