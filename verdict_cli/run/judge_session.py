@@ -19,8 +19,7 @@ from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
-from verdict_cli.run.row import run_pinned
-from verdict_cli.run.scores import run_observed_row
+from verdict_cli.run.row import run_observed_row, run_pinned
 from verdict_cli.storage.datasets.dataset import rename_columns
 
 

@@ -20,11 +20,10 @@ from verdict_cli.run.hooks import CallPool
 from verdict_cli.run.job import Halt, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress
-from verdict_cli.run.row import run_pinned
+from verdict_cli.run.row import run_observed_row, run_pinned
 from verdict_cli.run.run_directory import reused_database
 from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.run.run_state import FinishedRows, RunState
-from verdict_cli.run.scores import run_observed_row
 from verdict_cli.run.tables import write_tables
 from verdict_cli.run_facts import Counts, RunFacts, tell
 from verdict_cli.storage.database.database import Database

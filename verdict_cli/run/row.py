@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +24,8 @@ from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.escalation import AnsweringStage, escalate_answer, stages_of
 from verdict_cli.run.event_loop import cancel_all
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
+from verdict_cli.run.observer import RunObserver
+from verdict_cli.run.scores import judged_span, result_scores
 from verdict_cli.run.stopping_rule import EarlyStopState, is_audited, is_decided
 
 PINNED = "pinned"
@@ -39,6 +40,25 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     that of the first failed unit in order of definition.
     """
     return RowRunner(plan, row, context, context.pinned, plan.level).run()
+
+
+def run_observed_row(
+    plan: Plan, row: Row, context: Context, observer: RunObserver
+) -> Awaitable[Result]:
+    """The row's result, as by `run_row`; the observer gets its scores and the span that it judges."""
+    running = run_row(plan, row, context)
+    if type(observer) is RunObserver:
+        return running  # one coroutine less
+    return _observed(plan, row, running, observer)
+
+
+async def _observed(
+    plan: Plan, row: Row, running: Awaitable[Result], observer: RunObserver
+) -> Result:
+    with observer.row(row, judged_span(plan, row.source)) as ended:
+        result = await running
+        ended(result.failure, result_scores(plan, result))
+    return result
 
 
 async def run_pinned(
@@ -91,7 +111,7 @@ class RowRunner:
         self.calls: dict[int, list[Call]] = {}
         self.failures: dict[int, Failure] = {}
         self.waiting = dict(level.waiting)
-        self.ready = deque(level.ready)
+        self.ready = [*level.ready]
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
         self.stages: dict[int, AnsweringStage] = {}
@@ -146,7 +166,7 @@ class RowRunner:
         awaited = self.level.awaited
         may_skip = bool(self.plan.conditions)
         while self.ready:
-            index = self.ready.popleft()
+            index = self.ready.pop(0)
             if self.abstained and self._is_without_input(index):
                 self._complete(index, None)
             elif may_skip and not self._is_run(index):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
-from verdict_cli.messages import Result, Row
+from verdict_cli.messages import Result
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.observer import JudgedSpan, RunObserver, Score
-
-if TYPE_CHECKING:
-    from verdict_cli.run.attempts import Context
+from verdict_cli.run.observer import JudgedSpan, Score
 
 _EXPLANATION = "explanation"
 _HEX = {
@@ -22,29 +19,6 @@ _HEX = {
     "span": re.compile(r"(?!0{16})[0-9a-fA-F]{16}"),
 }
 """The ids of OpenTelemetry; one of zeros alone is none."""
-
-
-def run_observed_row(
-    plan: Plan, row: Row, context: Context, observer: RunObserver
-) -> Awaitable[Result]:
-    """The row's result, as by `run_row`; the observer gets its scores and the span that it judges."""
-    from verdict_cli.run.row import (
-        run_row,  # here, because `validate` checks the spans and runs no row
-    )
-
-    running = run_row(plan, row, context)
-    if type(observer) is RunObserver:
-        return running  # one coroutine less
-    return _observed(plan, row, running, observer)
-
-
-async def _observed(
-    plan: Plan, row: Row, running: Awaitable[Result], observer: RunObserver
-) -> Result:
-    with observer.row(row, judged_span(plan, row.source)) as ended:
-        result = await running
-        ended(result.failure, result_scores(plan, result))
-    return result
 
 
 def judged_span(plan: Plan, source: Mapping[str, Any]) -> JudgedSpan | None:

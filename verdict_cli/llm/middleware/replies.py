@@ -20,12 +20,12 @@ from verdict_cli.errors import (
     Retryable,
     recorded_error,
 )
+from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.price_book import cache_saved_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import EndpointKey, Model
-from verdict_cli.regex import regex
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, StoredCall
 
@@ -327,13 +327,19 @@ def question_key(request: Request) -> list[Any]:
 
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-_FIRST = regex(r"\[0\]$")
+
+
+def _settings(model: Model) -> dict[str, Any]:
+    """What the requests of a model have in common."""
+    structured = {} if model.structured == "auto" else {"structured": model.structured}
+    return model.sampling() | structured
 
 
 class RequestDigests:
-    """Computes the digests of requests. Each model's address is looked up once."""
+    """Computes the digests of requests. Each model's address and settings are looked up once."""
 
     def __init__(self) -> None:
+        self._settings: IdentityCache[dict[str, Any]] = IdentityCache()
         self._urls: dict[EndpointKey, bytes] = {}
 
     def get(self, request: Request, *, of_row: bool = False) -> bytes | None:
@@ -352,12 +358,11 @@ class RequestDigests:
                         (message.role, message.content, message.images)
                         for message in request.messages
                     ],
-                    model.sampling()
-                    | ({} if model.structured == "auto" else {"structured": model.structured}),
+                    self._settings.get((model,), None, _settings, model),
                     request.json_schema,
                     request.top_logprobs and (model.top_logprobs or request.top_logprobs),
                     request.seed,
-                    _FIRST.sub("", request.written or request.node),
+                    (request.written or request.node).removesuffix("[0]"),
                     request.call,
                     (request.row.index, request.row.item) if of_row else None,
                     *([question_key(request)] if request.questions else []),
