@@ -4,6 +4,7 @@ write instead, before a model is called."""
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -315,3 +316,26 @@ def test_an_empty_value_is_not_taken_for_the_current_folder(shell, words, name):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"verdict: the value of {name} is empty\n    give one")
     assert sorted(shell.folder.iterdir()) == before
+
+
+def test_numbers_near_the_largest_float_are_told_once_and_not_by_numpy(shell):
+    steps = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+    evaluate = """
+evaluate:
+  pair: {prediction: source.p, target: source.t, kind: numeric}
+  alone: {value: source.p}
+gates: [{metric: pair.mae, max: 1, confidence: 0.9}]
+"""
+    rows = [
+        {"text": f"text {place}", "p": (1 + place / 50) * 1e308, "t": -(1 + place / 50) * 1e308}
+        for place in range(30)
+    ]
+    data = shell.write("big.jsonl", jsonl(rows))
+    config = shell.config(steps + evaluate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        done = shell("run", config, data, "--out", "one")
+        assert (done.code, "too large to compute" in done.out) == (1, True), done.err
+        again = shell("run", config, data, "--out", "two", "--seed", "1")
+        assert again.code == 1, again.err
+        assert shell("compare", "one", "two").code == 0

@@ -75,6 +75,7 @@ class EvaluationResults(Struct, frozen=True):
     scored: tuple[RowScores, ...]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def evaluate_run(
     evaluations: Mapping[str, Evaluation],
     results: Path,

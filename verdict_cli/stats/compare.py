@@ -115,6 +115,7 @@ class RunComparison(Struct, frozen=True):
     sizes: tuple[int, ...] = (1, 1)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def compare_runs(
     evaluations: Mapping[str, Sequence[Evaluation]],
     runs: Sequence[Path],

@@ -89,6 +89,7 @@ IMPLIED = Gate(metric="run.coverage", min=1.0)
 """The last gate of a file that has gates, but none on `run.coverage`."""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def decide_gates(
     gates: Sequence[Gate],
     evaluations: Evaluations,

@@ -183,6 +183,7 @@ def iterate_measures(
         yield name, measures, data, collected.at
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def _measures(
     evaluation: Evaluation, collected: Collected, data: EvaluationData, draw: Callable[..., Draw]
 ) -> Measures:

@@ -345,6 +345,7 @@ class AgainstReference(Struct, frozen=True):
     level: float
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def compare_with_reference(
     metrics: Sequence[str],
     pairs: PairedRows,

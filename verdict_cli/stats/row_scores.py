@@ -19,6 +19,7 @@ from verdict_cli.stats.metrics.metric_families import by_input
 from verdict_cli.stats.paired import PairedRows
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told as too large
 def scores_of(data: EvaluationData, metrics: Sequence[str]) -> tuple[Floats, str]:
     """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself; and what the
     scores are in words."""
