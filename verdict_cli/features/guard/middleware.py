@@ -303,11 +303,9 @@ class GuardMiddleware:
             *self._policy.origins,
             *own_origins,
         ):
-            raise _Rejected(
-                403,
-                "wrong-origin",
-                "requests from this origin are not accepted; add it with --allow-origin",
-            )
+            cure = "" if self._pages else "; add it with --allow-origin"
+            message = f"requests from this origin are not accepted{cure}"
+            raise _Rejected(403, "wrong-origin", message)
         if (
             self._pages
             and headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site")

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from verdict_cli.errors import DataError, UsageError, VerdictError
+from verdict_cli.errors import DataError, SpecError, UsageError, VerdictError
 from verdict_cli.features.guard.middleware import (
     AccessPolicy,
     GuardMiddleware,
@@ -505,7 +505,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _verdict_error(_: Request, error: Exception) -> Response:
-    return _json({"error": str(error)}, 422 if isinstance(error, UsageError | DataError) else 500)
+    is_of_input = isinstance(error, UsageError | DataError | SpecError)
+    return _json({"error": str(error)}, 422 if is_of_input else 500)
 
 
 async def _too_long(_: Request, error: Exception) -> Response:
