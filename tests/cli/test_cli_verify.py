@@ -76,3 +76,31 @@ def test_a_file_that_the_run_did_not_write_is_listed(run):
     (run.folder / "out" / "notes.txt").write_text("mine")
     done = run("verify", "out")
     assert (done.code, "notes.txt: not a file of the run" in done.err) == (0, True)
+
+
+def test_a_changed_pipeline_is_told_by_each_command_until_it_is_as_the_run_wrote_it(run):
+    path = run.folder / "out" / "spec.yaml"
+    written = path.read_text()
+    warning = "spec.yaml was changed after the run"
+    assert warning not in run("gate", "out").err
+    path.write_text(f"{written}gates: [{{metric: run.calls, max: 5}}]\n")
+    for command in ("gate", "report", "report"):
+        done = run(command, "out")
+        assert (done.code, done.err.count(warning)) == (0, 1), done.err
+        assert "run.calls" in (run.folder / "out" / "report.md").read_text()
+        assert warning in (run.folder / "out" / "report.md").read_text()
+        facts = json.loads((run.folder / "out" / "run.json").read_text())
+        assert [warning in line for line in facts["warnings"]] == [True]
+    assert "spec.yaml: the content has changed" in run("verify", "out").err
+    path.write_text(written)
+    assert warning not in run("gate", "out").err
+    assert run("verify", "out").code == 0
+
+
+def test_the_run_command_may_change_the_gates_of_its_finished_run(run):
+    config = run.folder / "pipeline.yaml"
+    config.write_text(config.read_text() + "\ngates: [{metric: run.calls, max: 5}]\n")
+    done = run("run", config, run.rows(5), "--out", "out")
+    assert (done.code, "spec.yaml was changed" in done.err) == (0, False), done.err
+    assert "spec.yaml was changed" not in run("gate", "out").err
+    assert run("verify", "out").code == 0

@@ -21,7 +21,7 @@ from verdict_cli.report.report import EvaluationStudy, Report, build_report, ful
 from verdict_cli.report.report_context import EvaluationResults, ReportContext, evaluate_run
 from verdict_cli.report.run_document import run_document
 from verdict_cli.report.unchanged import is_readable, report_inputs
-from verdict_cli.run.digests import write_digests
+from verdict_cli.run.digests import SPEC_CHANGED, write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.row_copies import copies_as_clusters
 from verdict_cli.run.run_directory import RunDirectory
@@ -88,6 +88,8 @@ def _computed(
 ) -> tuple[RunFacts, EvaluationResults, Report]:
     """The metrics and the gates, with the run's facts as `run.json` is to have them."""
     directory, facts, plan = run
+    if SPEC_CHANGED in facts.warnings:
+        warn(f"warning: {SPEC_CHANGED}")
     studied = evaluate_run(
         plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level
     )

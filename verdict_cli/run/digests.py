@@ -16,15 +16,34 @@ from verdict_cli.run.validate_run import RESTORE
 from verdict_cli.run_facts import RunFacts
 
 _OWN = "run.json"
+SPEC = "spec.yaml"
+SPEC_CHANGED = (
+    "spec.yaml was changed after the run: the metrics and gates are those of the changed file"
+)
 
 
 def evidence(directory: RunDirectory) -> list[str]:
     """The names of the files that only `verdict run` writes: a rewritten report keeps their digests."""
-    return [table for table in TABLES if (directory.path / table).is_file()]
+    return [name for name in (*TABLES, SPEC) if (directory.path / name).is_file()]
+
+
+def with_spec_digest(directory: RunDirectory, facts: RunFacts) -> RunFacts:
+    """The facts with the digest of `spec.yaml` as it is, where there is one."""
+    digest = _digest(directory, SPEC)
+    return facts if digest is None else replace(facts, digests={**facts.digests, SPEC: digest})
+
+
+def with_changed_spec(directory: RunDirectory, facts: RunFacts) -> RunFacts:
+    """The facts with a warning where `spec.yaml` is not as the run wrote it, and without one where it is again."""
+    warnings = [warning for warning in facts.warnings if warning != SPEC_CHANGED]
+    digest = facts.digests.get(SPEC)
+    if digest is not None and digest != _digest(directory, SPEC):
+        warnings.append(SPEC_CHANGED)
+    return replace(facts, warnings=tuple(warnings))
 
 
 def with_table_digests(directory: RunDirectory, facts: RunFacts) -> RunFacts:
-    """The facts with the digests of the tables only, computed where there are none."""
+    """The facts with the digests of the tables and of the pipeline only, computed where there are none."""
     digests = {
         name: facts.digests.get(name) or file_digest(directory.path / name)
         for name in evidence(directory)

@@ -16,7 +16,7 @@ from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.language.load import load, validate_document
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.digests import check_digests, file_digest
+from verdict_cli.run.digests import check_digests, file_digest, with_changed_spec
 from verdict_cli.run.run_directory import LOCK, RunDirectory, difference
 from verdict_cli.run.tables import TABLES, TableColumns, write_tables
 from verdict_cli.run.validate_run import check_rows, check_tables, facts_of
@@ -117,7 +117,7 @@ def load_run(path: str | Path, *, unchanged: bool = False) -> RunResult:
     if unchanged:
         check_digests(directory, facts)
     check_tables(directory.results, directory.calls, plan)
-    return RunResult(directory, facts, plan)
+    return RunResult(directory, with_changed_spec(directory, facts), plan)
 
 
 def restore_run(directory: RunDirectory, facts: RunFacts | None) -> RunFacts | None:

@@ -15,7 +15,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.checked_data import keep_checked
-from verdict_cli.run.digests import file_digest
+from verdict_cli.run.digests import file_digest, with_spec_digest
 from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.tables import TABLES
@@ -47,6 +47,7 @@ def finish_run(job: RunJob, counts: Counts, status: str, wall_s: float) -> RunFa
         facts = structs.replace(
             facts, digests={name: file_digest(job.directory.path / name) for name in files}
         )
+    facts = with_spec_digest(job.directory, facts)
     job.directory.put(*files)
     job.directory.write_facts(facts)
     return facts

@@ -17,7 +17,7 @@ from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recorded_calls import recorded_file
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.digests import check_digests
+from verdict_cli.run.digests import check_digests, with_spec_digest
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult, restore_run
@@ -176,7 +176,7 @@ class Session:
         self.directory.write_spec(self.options.plan)
         earlier = restore_run(self.directory, self.earlier)
         assert earlier is not None
-        self.earlier = earlier
+        earlier = self.earlier = with_spec_digest(self.directory, earlier)
         if earlier.status != "finished":
             raise JournalError(
                 f"{self.directory.database} has {earlier.done:,} of {earlier.rows:,} rows, and the run was finished",
