@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -83,36 +84,36 @@ def read_rows(
 ) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending indices, at most ``batch`` rows at a time. Row groups without one are
     not read."""
-    import numpy as np
-
-    sorted_indices = np.asarray(indices, dtype=np.int64)
-    start = 0
     with parquet.open_parquet(path) as file:
         schema = file.schema_arrow
         names = schema.names if columns is None else columns
-        known = [name for name in names if name in schema.names]
+        present = [name for name in names if name in schema.names]
+        end = 0
         for group in range(file.num_row_groups):
-            end = start + file.metadata.row_group(group).num_rows
-            first, last = np.searchsorted(sorted_indices, [start, end])
-            here = sorted_indices[first:last] - start
-            start = end
-            done = 0
-            for rows in (
-                file.iter_batches(batch_size=batch, row_groups=[group], columns=known)
-                if len(here)
-                else ()
-            ):
-                first, last = np.searchsorted(here, [done, done + rows.num_rows])
-                if last > first:
-                    chosen = rows
-                    if last - first < rows.num_rows:
-                        chosen = rows.take(array((here[first:last] - done).tolist(), "int"))
-                    values = {
-                        name: parquet.column_values(chosen.column(name), schema.field(name))
-                        for name in known
-                    }
-                    yield {name: values.get(name) or [None] * chosen.num_rows for name in names}
-                done += rows.num_rows
+            start, end = end, end + file.metadata.row_group(group).num_rows
+            if not _between(indices, start, end):
+                continue
+            batches = file.iter_batches(batch, row_groups=[group], columns=present)
+            for rows in _picked(batches, start, indices):
+                values = dict.fromkeys(names, [None] * rows.num_rows)
+                for name in present:
+                    values[name] = parquet.column_values(rows.column(name), schema.field(name))
+                yield values
+
+
+def _picked(batches: Iterable[Any], start: int, indices: Sequence[int]) -> Iterator[Any]:
+    """The rows at these indices in batches that begin at the row ``start``."""
+    for rows in batches:
+        here = _between(indices, start, start + rows.num_rows)
+        if len(here) == rows.num_rows:
+            yield rows
+        elif here:
+            yield rows.take(array([index - start for index in here], "int"))
+        start += rows.num_rows
+
+
+def _between(indices: Sequence[int], start: int, end: int) -> Sequence[int]:
+    return indices[bisect_left(indices, start) : bisect_left(indices, end)]
 
 
 def declared_types(path: Path) -> dict[str, DeclaredType]:
