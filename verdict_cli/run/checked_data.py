@@ -10,16 +10,16 @@ from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from verdict_cli import __version__
-from verdict_cli.errors import DataError, Problem
+from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
 from verdict_cli.storage.database.database import RUN_DB, Database
 from verdict_cli.storage.database.schema import DamagedError
-from verdict_cli.storage.datasets.dataset import UNDECIDED, Dataset, DatasetFacts, Selection
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.fingerprint import dataset_fingerprint, file_stamps
 from verdict_cli.storage.paths import is_remote_url
 
@@ -27,35 +27,24 @@ _NAME = "checked"
 """Its name in the database."""
 
 
-class _Checked(Struct, frozen=True, forbid_unknown_fields=True):
+class _Checked(Struct, frozen=True):
     """The facts of a dataset, and a digest of the pipeline that it was checked against."""
 
     pipeline: str
-    fingerprint: str
-    rows: int
-    total: int
-    skipped: int
-    columns: tuple[str, ...]
-    kept: int
-    id: str | None = UNDECIDED
-    warnings: tuple[Problem, ...] = ()
+    facts: DatasetFacts
 
 
 def keep_checked(job: RunJob, database: Database) -> None:
     """Keep what the check found of the job's dataset."""
-    data = job.data
-    checked = _Checked(
-        _digest(job.plan),
-        data.fingerprint,
-        data.selection.taken,
-        data.total,
-        data.skipped,
-        data.columns,
-        data.selection.kept,
-        data.selection.id,
-        data.warnings,
+    selection = job.data.selection
+    whole = structs.replace(
+        job.data,
+        rows=selection.taken,
+        selection=structs.replace(selection, shard=0, shards=1),
+        drawn=(),
+        notes=(),
     )
-    database.put(_NAME, checked)
+    database.put(_NAME, _Checked(_digest(job.plan), whole))
 
 
 def checked_earlier(
@@ -72,28 +61,17 @@ def checked_earlier(
     if any(node.code for node in plan.nodes):
         return None
     pipeline = _digest(plan)
-    candidates = [checked for checked in _found(out, plan) if checked.pipeline == pipeline]
+    candidates = [checked.facts for checked in _found(out, plan) if checked.pipeline == pipeline]
     if not candidates:
         return None
-    selection = Selection(limit, sample, seed)
     stamps = file_stamps(dataset)
     try:
-        fingerprint = dataset_fingerprint(dataset, selection)
+        fingerprint = dataset_fingerprint(dataset, Selection(limit, sample, seed))
     except DataError:  # the check reports it
         return None
-    for checked in candidates:
-        if checked.fingerprint == fingerprint:
-            selection = Selection(limit, sample, seed, checked.kept, checked.id)
-            return DatasetFacts(
-                checked.rows,
-                checked.total,
-                checked.skipped,
-                checked.columns,
-                fingerprint,
-                selection,
-                stamps=stamps,
-                warnings=checked.warnings,
-            )
+    for facts in candidates:
+        if facts.fingerprint == fingerprint:
+            return structs.replace(facts, stamps=stamps)
     return None
 
 

@@ -7,15 +7,13 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import orjson
 from msgspec import Struct, field
 
 from verdict_cli.errors import Problem
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Row
+from verdict_cli.messages import Row
 
 
 class Dataset(Struct, frozen=True):
