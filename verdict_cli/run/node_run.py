@@ -180,42 +180,31 @@ class _NodeCall(Struct, frozen=True):
         messages, marks = rendered.messages, rendered.marks
         if work.examples is not None:
             messages, marks = add_prefix(messages, marks, work.examples.text(self.row.source))
-        written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
             suffix = work.suffix(draw(self.context.seed, self.row.draw_id, self.written))
-        request = Request(
-            row=self.row,
-            node=self.node.id,
-            model=self.models[0],
-            messages=with_seen_images(add_suffix(messages, suffix), self.models[0]),
-            call=self.first + (index if reading.then is None else 2 * index),
+        request = self._request(
+            self.models[0],
+            with_seen_images(add_suffix(messages, suffix), self.models[0]),
+            self.first + index * reading.calls,
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,
             support=reading.support,
             inserted=rendered.inserted,
-            seed=self.context.seed,
             stream=work.unit.streamed,
-            written=written,
             marks=marks,
-            unit=work.unit,
         )
         if reading.then is None:
             return await self._ask(request, calls)
         first = CallSpec(request, self.models, reading, _accept_any)
         text = (await answer(first, self.context, calls))["text"]
         then = reading.then
-        second = Request(
-            row=self.row,
-            node=self.node.id,
-            model=self.follow_up[0],
-            messages=then.messages(Delimited(text) if work.prompt.delimited else text),
-            call=request.call + 1,
+        second = self._request(
+            self.follow_up[0],
+            then.messages(Delimited(text) if work.prompt.delimited else text),
+            request.call + 1,
             json_schema=then.reading.json_schema,
             inserted=(text,),
-            seed=self.context.seed,
-            written=written,
-            unit=work.unit,
         )
         return await answer(
             CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
@@ -238,19 +227,30 @@ class _NodeCall(Struct, frozen=True):
                 work.judged, draw(self.context.seed, self.row.draw_id, self.written)
             )
         question = form.question(state.instructions)
-        return Request(
-            row=self.row,
-            node=self.node.id,
-            model=self.models[0],
-            messages=(Message("system", question.instructions), *state.messages),
-            call=self.first + index * work.reading.calls,
+        return self._request(
+            self.models[0],
+            (Message("system", question.instructions), *state.messages),
+            self.first + index * work.reading.calls,
             inserted=state.inserted,
-            seed=self.context.seed,
-            written="" if self.row.entry is None else self.written,
             questions=(question,),
             has_fields=state.has_fields,
             most_questions=self.node.most_questions,
-            unit=work.unit,
+        )
+
+    def _request(
+        self, model: Model, messages: tuple[Message, ...], call: int, **others: Any
+    ) -> Request:
+        """A request of the unit at this row; ``others`` are further fields."""
+        return Request(
+            self.row,
+            self.node.id,
+            model,
+            messages,
+            call,
+            seed=self.context.seed,
+            written="" if self.row.entry is None else self.written,
+            unit=self.work.unit,
+            **others,
         )
 
     def _accept(self, response: dict[str, Any]) -> None:

@@ -339,8 +339,6 @@ class RowRunner:
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple([call for index in sorted(self.calls) for call in self.calls[index]])
-        if not (self.abstained or self.plan.escalating or self.plan.groups or self.skipped):
-            return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
         abstained = (
             failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
@@ -355,8 +353,17 @@ class RowRunner:
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
         if self.plan.output_node is not None and self.plan.output_node.index in self.skipped:
             skipped += ("output",)
-        outcome = (failure, calls, self.saved, stages, abstained, skipped, self.entries)
-        return Result(self.row, tuple(self.outputs), *outcome)
+        return Result(
+            self.row,
+            tuple(self.outputs),
+            failure,
+            calls,
+            self.saved,
+            stages,
+            abstained,
+            skipped,
+            self.entries,
+        )
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         answered = (
