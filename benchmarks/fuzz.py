@@ -63,7 +63,8 @@ from verdict_cli.model import Model
 from verdict_cli.plan.build import load_plan
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent
-from verdict_cli.storage.database.repair import is_sound, repair
+from verdict_cli.storage.database.repair import repair
+from verdict_cli.storage.database.schema import DamagedError, check_pages
 
 ROOT = Path(__file__).parents[1]
 SLOWEST_S = 10.0
@@ -292,7 +293,10 @@ def database(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.db"
         path.write_bytes(content)
-        if not is_sound(path):
+        try:
+            check_pages(path)
+            Database.open(path).close()
+        except DamagedError:
             repair(path)
         with Database.open(path) as opened:
             opened.find(b"1")

@@ -16,11 +16,11 @@ from verdict_cli.llm.middleware.cache_store import (
     CacheContents,
     CacheStore,
     cache_directory,
-    store_files,
 )
 from verdict_cli.llm.middleware.replies import KEY_PARTS
 from verdict_cli.plural import plural
 from verdict_cli.run.preflight import open_cache
+from verdict_cli.storage.database.schema import database_files
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -75,7 +75,7 @@ def clear() -> None:
     Example: verdict cache clear
     """
     try:
-        for file in store_files(cache_directory() / CACHE_FILE_NAME):
+        for file in database_files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from verdict_cli.run.result_columns import ResultRows
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, RowCall, StoredRow
-from verdict_cli.storage.database.repair import is_sound, repair
-from verdict_cli.storage.database.schema import refused
+from verdict_cli.storage.database.repair import repair
+from verdict_cli.storage.database.schema import DamagedError, check_pages, database_files, refused
 from verdict_cli.storage.mounts import network_file_system
 from verdict_cli.storage.paths import output_errors, replacing
 
@@ -88,29 +87,35 @@ class RunState:
         """
         path, warnings = _working_copy(job)
         if job.fresh or job.earlier is None:
-            for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-                with suppress(FileNotFoundError):
-                    path.with_name(name).unlink()
+            for file in database_files(path):
+                file.unlink()
         elif not path.exists():
             raise JournalError(
                 f"{path} is missing, with the calls that the run has paid for",
                 hint="put it back; or give --fresh to start over",
             )
-        else:
-            try:
-                if not is_sound(path):
-                    warnings.append(repair(path).message(path))
-            except sqlite3.Error as error:
-                raise refused(path, error) from error
+        try:
+            return cls._loaded(job, path, warnings)
+        except DamagedError:
+            return cls._loaded(job, path, [*warnings, repair(path).message(path)])
+        except sqlite3.Error as error:
+            raise refused(path, error) from error
+
+    @classmethod
+    def _loaded(cls, job: RunJob, path: Path, warnings: Sequence[str]) -> RunState:
+        """The state with what the database holds. DamagedError where it, or a row of it, is not as it was written."""
+        if path.exists():
+            check_pages(path)
         state = cls(job, Database.open(path), warnings)
         try:
             state._load()
         except BaseException:
-            state.close()
+            state.database.close()
             raise
         return state
 
     def _load(self) -> None:
+        self.database.check_values()
         stored = stored_run(self.database, self._job.directory)
         if stored is not None:
             check_same_run(self._job.directory, stored, self._job.start)

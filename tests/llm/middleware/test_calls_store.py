@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import OutputError
 from verdict_cli.llm.middleware import cache_store
-from verdict_cli.llm.middleware.cache_store import CacheStore, store_files
+from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.messages import Alternative, Reply, Usage
+from verdict_cli.storage.database.schema import database_files
 
 REPLY = Reply(
     "é4",
@@ -70,7 +71,7 @@ def test_only_the_owner_can_read_it(tmp_path):
     store.close()
     store = CacheStore.open(path)
     store.get(b"k")
-    for file in store_files(path):
+    for file in database_files(path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()

@@ -17,8 +17,8 @@ from verdict_cli.errors import DataError, JournalError, OutputError
 from verdict_cli.messages import Alternative, Message, Reply, Usage
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, RowCall, StoredRow
-from verdict_cli.storage.database.repair import is_sound, repair
-from verdict_cli.storage.database.schema import DamagedError
+from verdict_cli.storage.database.repair import repair
+from verdict_cli.storage.database.schema import DamagedError, check_pages
 from verdict_cli.storage.database.writer import Writer
 from verdict_cli.storage.file_lock import exclusive
 
@@ -143,6 +143,18 @@ def test_values_are_stored_by_name(tmp_path):
         database.remove("batch_1", "batches")
     with Database.open_foreign(tmp_path / "run.db") as database:
         assert database.names_of("batches") == []
+
+
+def is_sound(path: Path) -> bool:
+    try:
+        check_pages(path)
+        with Database.open(path) as database:
+            database.check_values()
+            for _ in database.check_rows():
+                pass
+    except DamagedError:
+        return False
+    return True
 
 
 def damages(data: bytes) -> list[bytes]:

@@ -29,7 +29,7 @@ from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.row_scores import Cell, PairedOutcomes
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import StoredCall
-from verdict_cli.storage.database.schema import DamagedError
+from verdict_cli.storage.database.schema import DamagedError, database_files
 from verdict_cli.storage.tables.label_queue import next_rows, read_queue
 
 if TYPE_CHECKING:
@@ -416,8 +416,7 @@ class LiveRun:
 
     def _idle_s(self) -> float | None:
         """Seconds since the last call was written."""
-        files = [self._path, self._path.with_name(f"{self._path.name}-wal")]
-        times = [path.stat().st_mtime for path in files if path.exists()]
+        times = [file.stat().st_mtime for file in database_files(self._path)]
         return max(0.0, time() - max(times)) if times else None
 
     def _read(self) -> None:

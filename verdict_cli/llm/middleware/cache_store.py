@@ -14,7 +14,7 @@ from verdict_cli.errors import OutputError
 from verdict_cli.messages import Reply
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent
-from verdict_cli.storage.database.schema import DamagedError
+from verdict_cli.storage.database.schema import DamagedError, database_files
 
 CACHE_FILE_NAME = "replies-2.db"
 MOST_BYTES = 2 << 30
@@ -107,7 +107,7 @@ class CacheStore:
 
     def contents(self) -> CacheContents:
         """What is on disk."""
-        size = sum(part.stat().st_size for part in store_files(self.path))
+        size = sum(part.stat().st_size for part in database_files(self.path))
         return CacheContents({spent.model: spent.calls for spent in self._database.spent()}, size)
 
     def close(self) -> None:
@@ -116,12 +116,3 @@ class CacheStore:
             self._database.close()
         except OutputError as error:
             self.error = error.message
-
-
-def store_files(path: Path) -> list[Path]:
-    """The store's file and SQLite's own files beside it, as far as they exist."""
-    return [
-        part
-        for ending in ("", "-wal", "-shm")
-        if (part := path.with_name(path.name + ending)).exists()
-    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from verdict_cli.storage.database.records import (
     decode,
     encode,
 )
-from verdict_cli.storage.database.schema import TABLES, insert
+from verdict_cli.storage.database.schema import insert, last_number, select
 
 Record = tuple[Any, ...]
 
@@ -27,22 +26,13 @@ def append(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
 
     DamagedError where one cannot be read. No row of the data is in both.
     """
-    texts, calls = _last(target, "texts"), _last(target, "calls")
+    texts, calls = last_number(target, "texts"), last_number(target, "calls")
     target.execute("BEGIN IMMEDIATE")
-    insert(target, "texts", (_text(record, texts) for record in _records(source, "texts")))
-    insert(target, "calls", (_call(record, texts, calls) for record in _records(source, "calls")))
-    rows = (_row(target, record, texts, calls) for record in _records(source, "rows"))
-    insert(target, "rows", rows)
+    records = {table: source.execute(select(table)) for table in ("texts", "calls", "rows")}
+    insert(target, "texts", (_text(record, texts) for record in records["texts"]))
+    insert(target, "calls", (_call(record, texts, calls) for record in records["calls"]))
+    insert(target, "rows", (_row(target, record, texts, calls) for record in records["rows"]))
     target.execute("COMMIT")
-
-
-def _last(connection: sqlite3.Connection, table: str) -> int:
-    number: int = connection.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
-    return number
-
-
-def _records(connection: sqlite3.Connection, table: str) -> Iterator[Record]:
-    return connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}")
 
 
 def _text(record: Record, texts: int) -> Record:

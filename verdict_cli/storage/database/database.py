@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -33,8 +33,11 @@ from verdict_cli.storage.database.schema import (
     check_schema,
     connect,
     create,
+    damage_raised,
+    last_number,
     open_foreign,
     refused,
+    select,
 )
 from verdict_cli.storage.database.writer import Writer
 
@@ -45,7 +48,7 @@ _SHARED_TEXTS = 5_000
 _TOGETHER = 500
 """Records that are read by one statement."""
 _CACHE_KB = 32_000
-_CALL = "number, digest, row, unit, item, call, attempt, model, failure, cost_usd, made, record, checksum, usable"
+_CALLS = select("calls")
 _LONGEST_IMAGE = 200
 
 
@@ -79,7 +82,9 @@ class Database:
         self._columns: dict[int, tuple[str, ...]] = {}
         self._texts: OrderedDict[str, int] = OrderedDict()
         self._read_texts: dict[int, str] = {}
-        self._next_call, self._next_text = self._last("calls") + 1, self._last("texts") + 1
+        with damage_raised():
+            self._next_call = last_number(reader, "calls") + 1
+            self._next_text = last_number(reader, "texts") + 1
 
     @classmethod
     def open(cls, path: Path, *, durable: bool = True, shared: bool = False) -> Self:
@@ -194,8 +199,7 @@ class Database:
         """The calls of a request, the latest first. A record that cannot be read is counted and left out."""
         unwritten = [*self._older.get(digest, ()), *self._recent.get(digest, ())][::-1]
         numbers = {call.number for call in unwritten}
-        query = f"SELECT {_CALL} FROM calls WHERE digest=? AND usable>=0 ORDER BY number DESC"
-        stored = self._calls(query, digest)
+        stored = self._calls(f"{_CALLS} WHERE digest=? AND usable>=0 ORDER BY number DESC", digest)
         calls = unwritten + [call for call in stored if call.number not in numbers]
         if self._unusable.isdisjoint(call.number for call in calls):
             return calls
@@ -230,13 +234,11 @@ class Database:
             "SELECT row, unit, item, call, max(attempt) FROM calls WHERE attempt > 0 AND usable >= 0 "
             "GROUP BY row, unit, item, call"
         )
-        with _damage():
-            records = self._reader.execute(query)
-            return {
-                (row, unit, item, call): last
-                for row, unit, item, call, last in records
-                if not finished(row)
-            }
+        return {
+            (row, unit, item, call): last
+            for row, unit, item, call, last in self._read(query)
+            if not finished(row)
+        }
 
     @property
     def next_call(self) -> int:
@@ -248,20 +250,17 @@ class Database:
         records: dict[int, StoredCall] = {}
         for start in range(0, len(numbers), _TOGETHER):
             some = numbers[start : start + _TOGETHER]
-            query = f"SELECT {_CALL} FROM calls WHERE number IN ({','.join('?' * len(some))})"
-            with _damage():
-                for record in self._reader.execute(query, tuple(some)):
-                    records[record[0]] = _call(record)
+            query = f"{_CALLS} WHERE number IN ({','.join('?' * len(some))})"
+            for record in self._read(query, some):
+                records[record[0]] = _call(record)
         if len(records) < len(set(numbers)):
             raise DamagedError("a row's call is missing")
         return records
 
     def calls_after(self, number: int, most: int) -> Iterator[StoredCall]:
         """The calls that were added after one, so many at most. DamagedError where one cannot be read."""
-        query = f"SELECT {_CALL} FROM calls WHERE number>? ORDER BY number LIMIT ?"
-        with _damage():
-            for record in self._reader.execute(query, (number, most)):
-                yield _call(record)
+        query = f"{_CALLS} WHERE number>? ORDER BY number LIMIT ?"
+        return map(_call, self._read(query, (number, most)))
 
     def messages(self, content: CallContent) -> tuple[Message, ...]:
         """The messages of a call."""
@@ -272,26 +271,22 @@ class Database:
     def spent(self) -> list[Spent]:
         """What the calls have cost, by model."""
         query = "SELECT model, count(*), sum(cost_usd), count(cost_usd) FROM calls GROUP BY model ORDER BY model"
-        with _damage():
-            found = self._reader.execute(query).fetchall()
         return [
             Spent(model, calls, cost if priced == calls else None)
-            for model, calls, cost, priced in found
+            for model, calls, cost, priced in self._read(query)
         ]
 
     @property
     def retracted_usd(self) -> float | None:
         """What retracted calls have cost; None if the price of one is unknown."""
         query = "SELECT count(*), coalesce(sum(cost_usd), 0.0), count(cost_usd) FROM calls WHERE usable=-1"
-        with _damage():
-            calls, cost, priced = self._reader.execute(query).fetchone()
+        ((calls, cost, priced),) = self._read(query)
         return cost if priced == calls else None
 
     def failed_calls(self, row: int) -> list[int]:
         """The numbers of a row's calls without a reply that can be used."""
         query = "SELECT number FROM calls WHERE row=? AND usable=0"
-        with _damage():
-            return [number for (number,) in self._reader.execute(query, (row,))]
+        return [number for (number,) in self._read(query, (row,))]
 
     def retract(self, numbers: Sequence[int]) -> None:
         """Have calls answer no request from now on; what they cost still counts."""
@@ -307,11 +302,10 @@ class Database:
         absent = [number for number in dict.fromkeys(numbers) if number not in self._read_texts]
         for start in range(0, len(absent), _TOGETHER):
             some = absent[start : start + _TOGETHER]
-            query = f"SELECT number, text, checksum FROM texts WHERE number IN ({','.join('?' * len(some))})"
-            with _damage():
-                for number, text, stored in self._reader.execute(query, some):
-                    check((number, text), stored)
-                    self._read_texts[number] = decode_text(text)
+            query = f"{select('texts')} WHERE number IN ({','.join('?' * len(some))})"
+            for number, text, stored in self._read(query, some):
+                check((number, text), stored)
+                self._read_texts[number] = decode_text(text)
 
     def text(self, number: int) -> str:
         """The text of a number. DamagedError where it cannot be read."""
@@ -360,38 +354,28 @@ class Database:
 
     def rows(self, *, status: str = "") -> Iterator[StoredRow]:
         """The rows in order, those of one status only where it is named. DamagedError where one cannot be read."""
-        query = "SELECT row, status, record, checksum FROM rows ORDER BY row"
-        with _damage():
-            for row, found, record, stored in self._reader.execute(query):
-                if status in ("", found):
-                    check((row, found, record), stored)
-                    yield decode(StoredRow, record)
+        for row, found, record, stored in self._read(f"{select('rows')} ORDER BY row"):
+            if status in ("", found):
+                check((row, found, record), stored)
+                yield decode(StoredRow, record)
 
     def row(self, row: int) -> StoredRow | None:
         """One row, None where it is not finished."""
-        with _damage():
-            query = "SELECT status, record, checksum FROM rows WHERE row=?"
-            record = self._reader.execute(query, (row,)).fetchone()
-        if record is None:
-            return None
-        check((row, *record[:2]), record[2])
-        return decode(StoredRow, record[1])
+        for *values, stored in self._read(f"{select('rows')} WHERE row=?", (row,)):
+            check(tuple(values), stored)
+            return decode(StoredRow, values[-1])
+        return None
 
     def check_rows(self) -> Iterator[tuple[int, str]]:
         """The number and the status of each finished row. DamagedError where one cannot be read."""
-        with _damage():
-            for row, status, record, stored in self._reader.execute(
-                "SELECT row, status, record, checksum FROM rows"
-            ):
-                check((row, status, record), stored)
-                yield row, status
+        for row, status, record, stored in self._read(select("rows")):
+            check((row, status, record), stored)
+            yield row, status
 
     def check_values(self) -> None:
         """DamagedError where what is stored of the run, or of batches, cannot be read."""
-        query = "SELECT name, value, checksum FROM meta UNION ALL SELECT name, record, checksum FROM batches"
-        with _damage():
-            for name, value, stored in self._reader.execute(query):
-                check((name, value), stored)
+        for name, value, stored in self._read(f"{select('meta')} UNION ALL {select('batches')}"):
+            check((name, value), stored)
 
     def remove_row(self, row: int) -> None:
         """Remove a row, which is then run again."""
@@ -401,14 +385,10 @@ class Database:
 
     def get(self, name: str, table: str = "meta") -> Any:
         """A value by its name, None where there is none. DamagedError where it cannot be read."""
-        column = "value" if table == "meta" else "record"
-        with _damage():
-            query = f"SELECT {column}, checksum FROM {table} WHERE name=?"
-            record = self._reader.execute(query, (name,)).fetchone()
-        if record is None:
-            return None
-        check((name, record[0]), record[1])
-        return msgspec.json.decode(record[0])
+        for _, value, stored in self._read(f"{select(table)} WHERE name=?", (name,)):
+            check((name, value), stored)
+            return msgspec.json.decode(value)
+        return None
 
     def put(self, name: str, value: Any, table: str = "meta") -> None:
         """Store a value of JSON under a name: of the run, or of a batch."""
@@ -417,32 +397,27 @@ class Database:
 
     def names_of(self, table: str, pattern: str = "*") -> list[str]:
         """The names under which values are stored, those that fit a pattern."""
-        with _damage():
-            query = f"SELECT name FROM {table} WHERE name GLOB ? ORDER BY name"
-            return [name for (name,) in self._reader.execute(query, (pattern,))]
+        query = f"SELECT name FROM {table} WHERE name GLOB ? ORDER BY name"
+        return [name for (name,) in self._read(query, (pattern,))]
 
     def remove(self, name: str, table: str = "meta") -> None:
         """Remove a value."""
         self.writer.execute(f"DELETE FROM {table} WHERE name=?", (name,))
 
-    def _last(self, table: str) -> int:
-        with _damage():
-            return (
-                self._reader.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
-                or 0
-            )
+    def _read(self, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """The records of a query. DamagedError where the file is damaged."""
+        with damage_raised():
+            yield from self._reader.execute(query, values)
 
     def _calls(self, query: str, digest: bytes) -> list[StoredCall]:
         calls = []
         try:
-            for record in self._reader.execute(query, (digest,)):
+            for record in self._read(query, (digest,)):
                 try:
                     calls.append(_call(record, shared=self._shared))
                 except DamagedError:
                     self.damaged += 1
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
+        except DamagedError:
             self.damaged += 1
         return calls
 
@@ -468,14 +443,3 @@ def _images(message: Message) -> Images:
         (position, url if len(url) <= _LONGEST_IMAGE else f"{url[: _LONGEST_IMAGE - 1]}…")
         for position, url in message.images
     )
-
-
-@contextmanager
-def _damage() -> Iterator[None]:
-    """Raise what SQLite says of a damaged file as DamagedError."""
-    try:
-        yield
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        raise DamagedError(str(error)) from None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import (
     CallContent,
     StoredRow,
@@ -19,7 +18,14 @@ from verdict_cli.storage.database.records import (
     decode,
     decode_text,
 )
-from verdict_cli.storage.database.schema import TABLES, DamagedError, connect, create, insert
+from verdict_cli.storage.database.schema import (
+    DamagedError,
+    connect,
+    create,
+    database_files,
+    insert,
+    select,
+)
 from verdict_cli.storage.paths import output_errors, sync_directory
 
 _LARGEST = 1 << 62
@@ -40,27 +46,6 @@ class Repair(Struct, frozen=True):
         )
 
 
-def is_sound(path: Path) -> bool:
-    """Whether the file is a database whose pages can all be read, and whose rows and values are as they were written."""
-    if not path.stat().st_size:
-        return False
-    try:
-        with closing(connect(path, "rw")) as connection:
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                return False
-        with Database.open(path) as database:
-            for _ in database.check_rows():
-                pass
-            database.check_values()
-    except DamagedError:
-        return False
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError:
-        return False
-    return True
-
-
 def repair(path: Path) -> Repair:
     """Replace a damaged database by a new one with the records that can be read. OutputError when the disk refuses.
 
@@ -74,10 +59,8 @@ def repair(path: Path) -> Repair:
         with closing(connect(part, "rw")) as new:
             create(new)
             counts = _copy(path, new)
-        path.replace(damaged)
-        for ending in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                path.with_name(path.name + ending).replace(damaged.with_name(damaged.name + ending))
+        for file in database_files(path):
+            file.replace(damaged.with_name(damaged.name + file.name.removeprefix(path.name)))
         part.replace(path)
         sync_directory(path.parent)
     return Repair(counts["calls"], counts["rows"], damaged)
@@ -123,8 +106,8 @@ def _readable(
 
 def _records(old: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
     """The records of a table that can be read: where one cannot, the next ones are looked for at growing distances."""
-    columns = ", ".join(TABLES[table])
-    query = f"SELECT rowid, {columns} FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid"
+    columns = select(table).removeprefix("SELECT ")
+    query = f"SELECT rowid, {columns} NOT INDEXED WHERE rowid > ? ORDER BY rowid"
     last, step = -_LARGEST, 1
     while last < _LARGEST:
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from operator import methodcaller
 from pathlib import Path
@@ -45,6 +46,17 @@ class DamagedError(Exception):
     """A database, or a record of it, that does not hold what was written."""
 
 
+@contextmanager
+def damage_raised() -> Iterator[None]:
+    """Raise what SQLite says of a damaged file as DamagedError."""
+    try:
+        yield
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise DamagedError(str(error)) from None
+
+
 def connect(path: Path, mode: str = "rwc") -> sqlite3.Connection:
     """A connection, which any one thread at a time may use. sqlite3.Error where the file cannot be opened."""
     name = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
@@ -78,15 +90,21 @@ def create(connection: sqlite3.Connection) -> None:
 
 def check_schema(connection: sqlite3.Connection) -> None:
     """DamagedError where the file has other tables than `SCHEMA`, or anything beside them."""
-    try:
+    with damage_raised():
         entries = connection.execute("SELECT name, sql FROM sqlite_schema").fetchall()
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        raise DamagedError(str(error)) from None
     statements = {sql for name, sql in entries if not _is_automatic(name)}
     if statements != set(SCHEMA):
         raise DamagedError("it does not have the tables of a run")
+
+
+def check_pages(path: Path) -> None:
+    """DamagedError where a page of a database cannot be read. The file stays as it is."""
+    if not path.stat().st_size:
+        raise DamagedError("the file is empty")
+    with damage_raised(), closing(connect(path, "rw")) as connection:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise DamagedError(found)
 
 
 def _is_automatic(name: object) -> bool:
@@ -153,6 +171,23 @@ def refused(path: Path, error: sqlite3.Error | OSError) -> OutputError:
         f"{path}: the database cannot be written: {message}",
         hint="free some space, check the permissions, or choose another --out; the same command resumes the run",
     )
+
+
+def database_files(path: Path) -> list[Path]:
+    """The file and SQLite's own files beside it, as far as they exist."""
+    files = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
+    return [file for file in files if file.exists()]
+
+
+def select(table: str) -> str:
+    """The query for the records of a table."""
+    return f"SELECT {', '.join(TABLES[table])} FROM {table}"
+
+
+def last_number(connection: sqlite3.Connection, table: str) -> int:
+    """The number of the last record of a table, 0 for an empty one."""
+    number: int | None = connection.execute(f"SELECT max(number) FROM {table}").fetchone()[0]
+    return number or 0
 
 
 def insert(

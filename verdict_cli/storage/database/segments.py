@@ -8,7 +8,16 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.storage.database.schema import TABLES, connect, create, insert, open_foreign
+from verdict_cli.storage.database.schema import (
+    TABLES,
+    connect,
+    create,
+    database_files,
+    insert,
+    last_number,
+    open_foreign,
+    select,
+)
 
 INTERVAL_S = 5.0
 """How often a segment is written."""
@@ -41,9 +50,9 @@ class SegmentWriter:
 
     def _measure(self) -> int:
         size = 0
-        for path in (self._database, self._database.with_name(f"{self._database.name}-wal")):
-            with suppress(OSError):
-                size += path.stat().st_size
+        for file in database_files(self._database):
+            with suppress(FileNotFoundError):  # the log was merged meanwhile
+                size += file.stat().st_size
         return size
 
     def skip(self) -> None:
@@ -82,10 +91,7 @@ class SegmentWriter:
 
 def _state(source: sqlite3.Connection) -> tuple[dict[str, int], list[Any]]:
     """The last number of each table that grows, and the checksums of the small tables' records."""
-    last = {
-        table: source.execute(f"SELECT coalesce(max(number), 0) FROM {table}").fetchone()[0]
-        for table in _GROWING
-    }
+    last = {table: last_number(source, table) for table in _GROWING}
     return last, source.execute(_MARKS).fetchall()
 
 
@@ -105,9 +111,8 @@ def _copy(
     source: sqlite3.Connection, target: sqlite3.Connection, table: str, after: int = 0
 ) -> None:
     """Copy records as they are; their checksums are checked when they are read."""
-    where = f"WHERE number > {after}" if table in _GROWING else ""
-    query = f"SELECT {', '.join(TABLES[table])} FROM {table} {where}"
-    insert(target, table, source.execute(query))
+    where = f" WHERE number > {after}" if table in _GROWING else ""
+    insert(target, table, source.execute(select(table) + where))
 
 
 def create_database(path: Path) -> None:
