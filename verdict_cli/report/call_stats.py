@@ -154,10 +154,10 @@ def token_masses(plan: Plan, results: Path, calls: Path) -> dict[str, TokenMass]
         if any(f"{node}.{MASS_FIELD}" not in present for node in readings)
         else {}
     )
-    masses: dict[str, TokenMass] = {}
+    masses = {}
     for node, reading in readings.items():
         name = f"{node}.{MASS_FIELD}"
-        values: list[float] = in_calls.get(node, [])
+        values = in_calls.get(node, [])
         if name in present:
             values = [mass for (mass,) in table_rows(results, [name]) if mass is not None]
         if values:
@@ -200,7 +200,7 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
 
     Rows in clusters of the first evaluation that has any are not independent; its interval allows for that.
     """
-    shares: dict[str, MetricValue] = {}
+    shares = {}
     audited = [early for early in plan.early if early.audit_share]
     clusters = _clusters(plan, results) if audited else None
     for early in audited:

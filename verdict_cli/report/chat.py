@@ -64,7 +64,7 @@ def chat_preview(value: Any) -> Any:
 
 def chat_turns(messages: NumberedMessages, cut: Callable[[str], str], most: int) -> JsonObject:
     """The turns for the page's script, and how many are left out because those before have `most` characters or more."""
-    turns: list[JsonObject] = []
+    turns = []
     size = 0
     for number, message in zip(messages.numbers, messages, strict=True):
         if size >= most:

@@ -356,7 +356,7 @@ def _evaluation(
 def _metrics_table(whole: Slice, names: Sequence[str], level: float) -> Table:
     """The metric of each pipeline in a column of its own, and a line for each difference from the first."""
     pipeline = ("pipeline",) if names[2:] else ()
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for metric, against in whole.metrics.items():
         values = [formatting.format_number(value) for value in _values(against)]
         start = (metric, *values, *["–"] * (len(names) - len(values)))

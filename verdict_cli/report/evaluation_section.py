@@ -51,7 +51,7 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
     if not report.measures:
         return
     folded = len(report.measures) > OPEN_EVALUATIONS
-    groups: list[Part] = []
+    groups = []
     for name, measures in report.measures.items():
         make = partial(_evaluation, name, measures, report.comparisons.get(name), context)
         parts = isolated_parts(f"The evaluation {name}", make)

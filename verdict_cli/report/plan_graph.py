@@ -99,7 +99,7 @@ def as_svg(plan: Plan) -> str:
     farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
     width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
     height = len(ranks) * (_HEIGHT + _DOWN) + _DOWN // 2
-    position: dict[int, tuple[float, float]] = {}
+    position = {}
     for level, rank in ranks.items():
         left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
         for index, node in enumerate(rank):

@@ -226,7 +226,7 @@ def metric_json(metric: MetricValue) -> JsonObject:
 
 def full_json(report: Report) -> JsonObject:
     """The content of `report.json`: everything that the report holds."""
-    content: JsonObject = to_builtins(replace(report, studies={}))
+    content = to_builtins(replace(report, studies={}))
     del content["studies"]
     evaluations = {
         # report.json keeps its published key for the metrics

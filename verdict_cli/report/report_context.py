@@ -84,9 +84,9 @@ def evaluate_run(
     level: float = CONFIDENCE_LEVEL,
 ) -> EvaluationResults:
     """The results of a run's evaluations, with intervals at `level`. Raises what `measure` does."""
-    measures: dict[str, Measures] = {}
-    distributions: dict[str, Distributions] = {}
-    kept: list[RowScores] = []
+    measures = {}
+    distributions = {}
+    kept = []
     for name, measured, data, at in iterate_measures(evaluations, results, seed=seed, level=level):
         measures[name] = measured
         distributions[name] = Distributions()

@@ -79,14 +79,14 @@ def scored_columns(
 
     A column without a value is left out. `failed` marks the rows that failed.
     """
-    columns: dict[str, ScoredColumn] = {}
+    columns = {}
 
     def add(name: str, cells: list[Any], title: str = "") -> None:
         if any(cell is not None for cell in cells):
             columns[name] = (table_column(name, _kind(cells), title), cells)
 
     first = scored[0] if scored else None
-    scores: list[float | None] = [None] * len(rows)
+    scores = [None] * len(rows)
     has_outcomes = first is not None and first.labels and first.labelled
     if first is not None:
         places = _places(first, rows)

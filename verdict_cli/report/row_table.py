@@ -46,7 +46,7 @@ def row_table(context: ReportContext) -> RowBrowser:
     details, detail_index = _packed_details(context, selection.details)
     columns = _columns(context, selection)
     cells_of = [values for _, values in columns]
-    pieces: list[str] = []
+    pieces = []
     shown = size = 0
     for start in range(0, len(selection.rows), ROWS_PER_PIECE):
         if size > ROWS_BYTES:
@@ -89,7 +89,7 @@ def _packed_details(context: ReportContext, indices: Ints) -> tuple[list[str], d
     """Packed details within the budget, and the number of each row's."""
     pieces: list[str] = []
     detail_index: dict[int, int] = {}
-    pending: list[bytes] = []
+    pending = []
     unpacked = size = 0
     for index, details in row_details(context.results, context.calls, indices):
         if unpacked > UNPACKED_BYTES or size > DETAILS_BYTES:

@@ -68,7 +68,7 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
 
     Each section is created on its own: one that fails is replaced by a note that names it.
     """
-    sections: list[Section] = []
+    sections = []
     for title in SECTIONS.names():
         try:
             made = [*SECTIONS[title](report, context)]

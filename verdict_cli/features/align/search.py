@@ -50,7 +50,7 @@ from verdict_cli.run.estimate import DryRun
 from verdict_cli.run.job import Stop
 from verdict_cli.run.preflight import SAMPLE
 from verdict_cli.stats.columns.column import Floats, Ints, key_text
-from verdict_cli.stats.columns.saved_rows import SavedRowPath, saved_rows
+from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.paired import Difference
 from verdict_cli.stats.row_scores import RowScores, scored_rows
 from verdict_cli.storage.datasets.dataset import Dataset, Selection
@@ -88,8 +88,8 @@ def labelled_parts(
     clusters = np.unique([keys[row] for row in used], return_inverse=True)[1]
     digest = hashlib.sha256()
     folder.mkdir(parents=True, exist_ok=True)
-    parts: dict[PartName, Path] = {}
-    sizes: dict[PartName, int] = {}
+    parts = {}
+    sizes = {}
     for name, rows in split_rows(clusters, how.seed).items():
         text = "".join(
             json.dumps(raw[used[row]], ensure_ascii=False, default=str) + "\n"
@@ -111,7 +111,7 @@ def _labelled_rows(
     dataset: Dataset, selection: Selection, right: Expression, group: Expression | None
 ) -> tuple[dict[int, str], dict[int, JsonObject]]:
     """The cluster of each selected row that has a label, and the row as it is in the dataset, by its index."""
-    keys: dict[int, str] = {}
+    keys = {}
     for row in stream_rows(dataset, selection):
         try:
             if right({"source": row.source}) is not None:
@@ -434,7 +434,7 @@ class AlignSearch:
         candidates = [PromptCandidate("as it was", "the pipeline as it was")]
         judged_at_first = self._judged(candidates[0])
         candidates += self._valid(few_shot(self.path, judged_at_first, self.target, self.cluster))
-        history: list[HalvingRound] = []
+        history = []
         best = 0
         for number in range(self.options.rounds if proposer is not None else 1):
             first_new = len(candidates) if number else 0
@@ -533,7 +533,7 @@ class AlignSearch:
         folder = self.folder / "proposals" / f"round-{number + 1}"
         arm, how = requests_arm(folder, proposal_pipeline(proposer), requests, self.how)
         (result,) = self._execute([arm], how)
-        candidates: list[PromptCandidate] = []
+        candidates = []
         columns = ["id", "status", "output.guidelines", "output.prompt"]
         for position, status, *texts in table_rows(result.directory.results, columns):
             if status != "ok":
@@ -557,7 +557,7 @@ class AlignSearch:
         indices = {int(row): index for index, row in enumerate(scored.at)}
         right = 1.0 if scored.labels else 0.0
         judged = []
-        paths: list[SavedRowPath] = [("source",), ("output",), ("nodes",)]
+        paths = [("source",), ("output",), ("nodes",)]
         for position, (_, failed, values) in enumerate(saved_rows(run.directory.results, paths)):
             if failed or position not in indices:
                 continue

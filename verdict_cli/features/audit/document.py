@@ -202,9 +202,7 @@ def audit_document(
         f"the judged text is {judged}; --text COLUMN names another" if judged else "",
         f"{counts}, {formatting.money(facts['cost_usd'])}",
     ]
-    opening: list[Part] = [
-        Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]
-    ]
+    opening = [Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]]
     opening += map(Note, filter(None, notes))
     sections = [Section("", opening, listed=False, essential=True)]
     if charts := _charts(effects):

@@ -83,7 +83,7 @@ def controlled_differences(scores: Floats) -> Floats:
     counts = np.isfinite(scores).sum(axis=1, keepdims=True)
     total = np.nansum(scores, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        differences: Floats = np.where(counts > 1, (counts * scores - total) / (counts - 1), np.nan)
+        differences = np.where(counts > 1, (counts * scores - total) / (counts - 1), np.nan)
     differences[~np.isfinite(differences[:, 0])] = np.nan
     return differences
 
@@ -509,7 +509,7 @@ def measure_probes(
     ]
     control = Control(before, repeats, _clusters(baseline), seed)
     noise = measure_noise([before, *repeats], seed) if repeats else None
-    left_out: dict[str, str] = {}
+    left_out = {}
     effects = [] if noise is None else [_noise_effect(noise)]
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
@@ -518,7 +518,7 @@ def measure_probes(
         (probe_run.run for probe_run in probed if probe_run.probe.cause == "position"), baseline
     )
     effects += measure_position(both.plan, both.directory.calls, seed)
-    parts: list[Floats] = []
+    parts = []
     for result in probed:
         if not result.probe.repeat and result.probe.cause != "position":
             effect, of_rows = _probe_effect(baseline, result, verdict, control, noise)
@@ -609,8 +609,8 @@ def _metric_change(baseline: RunResult, run: RunResult, seed: int) -> MetricValu
 def _extraction_effects(baseline: RunResult, left_out: dict[str, str], seed: int) -> list[Effect]:
     # post_hoc calls a model, so it cannot read a recorded reply.
     names = [name for name in EXTRACTORS if name != "post_hoc"]
-    effects: list[Effect] = []
-    refused: dict[str, str] = {}
+    effects = []
+    refused = {}
     for reading in re_extract(baseline.plan, baseline.directory.calls, names, seed):
         if reading.refused:
             refused[reading.extractor] = reading.refused

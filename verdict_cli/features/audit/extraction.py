@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.messages import JsonObject, NamedValues, Reply, Request
@@ -88,9 +88,9 @@ def _scored(response: RecordType) -> frozenset[str]:
 
 def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
     """A reading by the name of its extractor; the reason where an extractor does not fit the unit."""
-    readers: dict[str, BoundExtractor | str] = {}
+    readers = {}
     for name in extractors:
-        chosen: Extractor = _regex(work.response) if name == "regex" else resolve_extractor(name)
+        chosen = _regex(work.response) if name == "regex" else resolve_extractor(name)
         trouble = chosen.validation_error(work.response)
         readers[name] = (
             trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))

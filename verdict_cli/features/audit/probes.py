@@ -667,7 +667,7 @@ def probe_options(probe: Probe, options: RunOptions) -> RunOptions:
 
 def estimate_audit(runs: Sequence[RunOptions]) -> Line:
     """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
-    estimates: dict[str, tuple[Line, ...]] = {}
+    estimates = {}
     lines: list[Line] = []
     for run in runs:
         key, data = run.plan.fingerprint, run.data

@@ -18,7 +18,6 @@ from verdict_cli.errors import FetchError, UsageError
 from verdict_cli.features.benchmarks.card import Card, CardFile, cards, fetched_file, local_path
 from verdict_cli.features.benchmarks.card import card as card_of
 from verdict_cli.features.benchmarks.download import (
-    Fetched,
     card_file_of,
     fetch_file,
     fetch_split,
@@ -169,7 +168,7 @@ def fetch(
                 "--file and --sha256 do not apply to a dataset of the hub",
                 hint="give the split as hf:OWNER/NAME:SPLIT; checksums come from the hub",
             )
-        fetched: Fetched = fetch_split(name[3:], out, max_size << 20)
+        fetched = fetch_split(name[3:], out, max_size << 20)
     else:
         card = card_of(name)
         fetched = fetch_file(

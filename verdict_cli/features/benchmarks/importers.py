@@ -375,7 +375,7 @@ def halueval(path: Path) -> ImportedBenchmark:
         )
 
     def rows() -> ImportedRows:
-        record_ids: set[str] = set()
+        record_ids = set()
         for index, record in enumerate(file_records(path)):
             record_id = str(record["ID"])
             identity = f"{record_id}-{index}" if record_id in record_ids else record_id

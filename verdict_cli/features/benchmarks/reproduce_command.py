@@ -44,7 +44,7 @@ from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.paths import write_rows
 
 if TYPE_CHECKING:
-    from verdict_cli.report.document import Part, ReportDocument, Table
+    from verdict_cli.report.document import ReportDocument, Table
     from verdict_cli.report.report import PublishedComparison, Report
     from verdict_cli.run.job import RunOptions
 
@@ -115,7 +115,7 @@ def prepare_rows(table: PaperTable, folder: Path, mirror: Path | None) -> PaperR
     else the network. Raises FetchError where they cannot be had, DataError where a file is not the benchmark's."""
     benchmark = card(table.card)
     target = folder / "rows.jsonl"
-    notes: list[str] = []
+    notes = []
     source = fetched_file(benchmark) if mirror is None else _mirrored(benchmark, mirror)
     if source is None and not target.exists():
         source = fetch_file(benchmark, fetchable(benchmark, None), None, "", LARGEST_FILE).path
@@ -206,7 +206,7 @@ def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocume
     sections = [Section("", [_overview(results)], listed=False, essential=True)]
     for result in results:
         comparison = result.comparison
-        parts: list[Part] = [
+        parts = [
             _standings(comparison),
             *(Note(note, warning=True) for note in result.notes),
         ]

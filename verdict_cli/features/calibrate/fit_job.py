@@ -139,7 +139,7 @@ def fit_probability(job: FitJob) -> Calibrated:
             return parameters[:, positive], (truth == positive).astype(np.float64)
         return parameters.max(axis=1), (parameters.argmax(axis=1) == truth).astype(np.float64)
 
-    metrics: dict[str, Mapping[str, HeldOut]] = {}
+    metrics = {}
     fold = folds(rows, job.options.folds, job.rng)
     before = positive_probability(p)
     for name in methods:
@@ -392,7 +392,7 @@ def distributions(calls: Path, nodes: Sequence[Node]) -> list[tuple[int, dict[An
         for node in nodes
         if isinstance(node.work, LLMNode)
     }
-    read: dict[tuple[int, str], dict[Any, float]] = {}
+    read = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
             with suppress(ReplyError):

@@ -225,7 +225,7 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[JsonObje
 
 def _attributes(values: NamedValues) -> list[JsonObject]:
     """Attributes in OTLP's JSON, where 64-bit integers are texts."""
-    kinds: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    kinds = {
         str: ("stringValue", str),
         int: ("intValue", str),
         float: ("doubleValue", float),

@@ -353,7 +353,7 @@ def _deepeval_row(place: LogPlace, case: Any) -> LogRow:
 def _deepeval_messages(place: LogPlace, case: JsonObject) -> list[JsonObject] | None:
     """The messages of a conversational test case; None for another one. Before DeepEval 3, each of its turns was a test
     case with an input and an output."""
-    messages: list[JsonObject] = []
+    messages = []
     if "turns" in case:
         for index, turn in enumerate(place.required(case, "turns", list)):
             inside = place.within(f"turns[{index}]")

@@ -51,7 +51,7 @@ def stratified_probabilities(strata: Ints, n: int) -> Floats:
         allocation += more
         remainder -= more.sum()
         open_ = allocation < sizes - 1e-9
-    inclusion: Floats = (allocation / sizes)[np.searchsorted(codes, strata)]
+    inclusion = (allocation / sizes)[np.searchsorted(codes, strata)]
     return inclusion
 
 
@@ -60,9 +60,9 @@ def systematic_draw(inclusion: Floats, rng: np.random.Generator) -> Ints:
     order = rng.permutation(len(inclusion))
     ends = np.cumsum(inclusion[order])
     steps = rng.uniform() + np.arange(round(float(ends[-1])))
-    drawn: Ints = order[
-        np.minimum(np.searchsorted(ends, steps, side="right"), len(order) - 1)
-    ].astype(np.int64)
+    drawn = order[np.minimum(np.searchsorted(ends, steps, side="right"), len(order) - 1)].astype(
+        np.int64
+    )
     return rng.permutation(drawn)
 
 
@@ -126,9 +126,9 @@ def draw_queue(
 
 def _judged_rows(results: Path) -> tuple[list[object], Floats]:
     """The ids and positions of the rows that did not fail."""
-    ids: list[object] = []
-    positions: list[int] = []
-    keys: set[str] = set()
+    ids = []
+    positions = []
+    keys = set()
     for position, (row_id, status) in enumerate(table_rows(results, ["id", "status"])):
         key = label_key(row_id)
         if key in keys:

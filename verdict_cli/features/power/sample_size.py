@@ -294,7 +294,7 @@ def repeated(pilot: Pilot) -> tuple[str, Parts] | str:
         return "the pilot repeats no unit that gives what the evaluation looks at"
     if evaluation.group is not None or evaluation.items is not None:
         return "with `group` or `items` a row has no score of its own"
-    columns: list[Floats] = []
+    columns = []
     for node in nodes:
         if node.name == copies[0]:
             text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node.id}'].", expression)
@@ -320,8 +320,8 @@ def needed(
             raise UsageError(
                 f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric"
             )
-    needs: list[JsonObject] = []
-    notes: list[str] = []
+    needs = []
+    notes = []
     parts = None
     if want.half_width is not None:
         needs.append(_interval(want, want.half_width, evaluation, pilots))

@@ -24,7 +24,7 @@ from verdict_cli.plural import plural
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import PlanePoint, Scatter, Series
 from verdict_cli.report.document import Note, ReportDocument, Section, Table
-from verdict_cli.stats.columns.column import Floats, key_text
+from verdict_cli.stats.columns.column import key_text
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, mean_with_interval
 
@@ -153,7 +153,7 @@ def curve(
     points = []
     for n in range(1, max(len(values) for values, _ in valued) + 1):
         enough = [(values, correct) for values, correct in valued if len(values) >= n]
-        chosen: Floats = np.array([best_of(values, correct, n) for values, correct in enough])
+        chosen = np.array([best_of(values, correct, n) for values, correct in enough])
         possible = [
             1 - math.comb(correct.count(False), n) / math.comb(len(correct), n)
             for _, correct in enough

@@ -34,7 +34,7 @@ class ArenaEvaluator:
     def problems(self, evaluation: Evaluation) -> list[Issue]:
         """As `Evaluator.problems`."""
         keys, base = _keys_below(evaluation)
-        issues: list[Issue] = []
+        issues = []
         if base:
             issues = [
                 Issue(key, f"`{key}` is both in and next to `arena`", "keep it in `arena`")

@@ -89,7 +89,7 @@ def rank_text(rank: tuple[int, int] | None) -> str:
 
 def _ranks(board: Leaderboard, metric: str) -> Table:
     """The standings by their ranks, with the metric that they are ranked by, and what only some contests have."""
-    more: dict[str, list[str]] = {}
+    more = {}
     values = [standing.values[metric] for standing in board.standings]
     if any(value.uncontrolled is not None for value in values):
         more["uncontrolled"] = [formatting.format_number(value.uncontrolled) for value in values]

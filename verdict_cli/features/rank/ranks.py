@@ -58,7 +58,7 @@ def _covariance(strengths: Strengths, count: int) -> tuple[Floats, Floats]:
     groups = len(replicates)
     freedom = strengths.seen.sum(axis=0) - 1.0
     changes = replicates - replicates.mean(axis=0) if groups else replicates
-    covariance: Floats = (groups - 1) / max(groups, 1) * changes.T @ changes
+    covariance = (groups - 1) / max(groups, 1) * changes.T @ changes
     unknown = freedom < 1
     unknown[list(strengths.unsure)] = True
     covariance[unknown] = covariance[:, unknown] = np.nan
@@ -100,5 +100,5 @@ def significantly_better(strengths: Strengths, count: int) -> RowMask:
     apart = np.where(
         variance > _ZERO**2, distance > reach, 2.0 ** (1 - shared) * number < 1 - LEVEL
     )
-    better: RowMask = apart & (distance > 0) & finite & finite[:, None]
+    better = apart & (distance > 0) & finite & finite[:, None]
     return better

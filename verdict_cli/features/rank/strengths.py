@@ -337,7 +337,7 @@ class Choices(Struct, frozen=True):
             (np.ones(len(alternatives)), places), shape=(len(alternatives), count)
         )
         slopes = csr_array(self.control.reshape(len(alternatives), self.control.shape[2]))
-        design: csr_array = hstack([system_columns, slopes], format="csr")
+        design = hstack([system_columns, slopes], format="csr")
         return design
 
     def by_group(self, design: csr_array, groups: int) -> csr_array:
@@ -431,7 +431,7 @@ class Choice(Struct, frozen=True):
 def choice_strengths(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Strengths:
     """The strengths against their mean, with Laplace's approximation of their covariance; NaN for one without a choice."""
     counts = np.zeros(count)
-    sizes: dict[int, list[Choice]] = defaultdict(list)
+    sizes = defaultdict(list)
     for choice in choices:
         counts[list(choice.among)] += choice.weight
         if choice.weight:

@@ -159,10 +159,10 @@ async def rank_by_score(
 
     ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
-    rows: list[NamedValues] = []
+    rows = []
     for candidate in candidates:
         if columns is not None:
-            row: NamedValues = columns.row(shared, [candidate.text(field)])
+            row = columns.row(shared, [candidate.text(field)])
         else:
             assert isinstance(candidate.value, Mapping)
             row = {**shared, **candidate.value}
@@ -308,7 +308,7 @@ def swiss_round(points: Mapping[int, float], met: set[frozenset[int]], seed: int
 def group_contests(count: int, size: int, rounds: int, seed: int) -> list[Contest]:
     """In each round every candidate is in one group of this size; the last group is filled up from the others."""
     draw = random.Random(seed)
-    contests: list[Contest] = []
+    contests = []
     for _ in range(rounds):
         order = draw.sample(range(count), count)
         for start in range(0, count, size):
@@ -344,7 +344,7 @@ class Tournament:
     async def rank_pairs(self, rounds: int | None, seed: int) -> Leaderboard:
         """Rank by pairs: a round robin, or so many Swiss rounds."""
         shares: dict[Contest, float] = {}
-        choices: list[Choice] = []
+        choices = []
         flips = complete = 0
         count = len(self.candidates)
         points = dict.fromkeys(range(count), 0.0)
@@ -392,7 +392,7 @@ class Tournament:
     async def rank_groups(self, rounds: int, seed: int) -> Leaderboard:
         """Rank by groups as large as the judge takes, each candidate in so many of them."""
         contests = group_contests(len(self.candidates), self.columns.count, rounds, seed)
-        choices: list[Choice] = []
+        choices = []
         points = dict.fromkeys(range(len(self.candidates)), 0.0)
         for contest, order in zip(contests, await self._judge(contests), strict=True):
             # A ranking is a sequence of choices, each among the candidates not yet chosen (Plackett-Luce).
@@ -413,9 +413,9 @@ class Tournament:
         texts = [[self.texts[candidate] for candidate in contest] for contest in contests]
         results = await self.judge.judge([self.columns.row(self.shared, row) for row in texts])
         self.judgements += len(contests)
-        orders: list[Order | None] = []
+        orders = []
         for contest, its_texts, result in zip(contests, texts, results, strict=True):
-            order: Order | None = None
+            order = None
             with suppress(RowError):
                 if result.failure is None:
                     order = self.read(result, its_texts)

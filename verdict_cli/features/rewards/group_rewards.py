@@ -92,7 +92,7 @@ class GroupJudge(Struct, frozen=True):
     def _group(
         self, texts: Sequence[str], judged: Sequence[tuple[tuple[int, ...], Result, Sequence[str]]]
     ) -> list[float | None]:
-        shares: dict[int, list[float]] = defaultdict(list)
+        shares = defaultdict(list)
         for contest, result, contest_texts in judged:
             if result.status != "ok":
                 continue

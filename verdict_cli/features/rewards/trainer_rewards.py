@@ -39,7 +39,7 @@ def trl_rows(
             and len(values) == len(prompts)
         )
 
-    rows: list[JsonObject] = []
+    rows = []
     for index, (prompt, completion) in enumerate(_zipped(prompts=prompts, completions=completions)):
         row = {name: values[index] for name, values in columns.items() if is_column(name, values)}
         row |= {"prompt": prompt, "completion": completion, "response": text_of(completion)}
@@ -53,7 +53,7 @@ def verl_row(
     data_source: Any, solution_str: str, ground_truth: Any, extra_info: NamedValues | None
 ) -> JsonObject:
     """verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`; keys of `extra_info` are columns too."""
-    row: JsonObject = {str(name): value for name, value in (extra_info or {}).items()}
+    row = {str(name): value for name, value in (extra_info or {}).items()}
     row |= {"data_source": data_source, "solution_str": solution_str, "ground_truth": ground_truth}
     return row | {
         "extra_info": dict(extra_info or {}),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec import structs
@@ -199,7 +199,7 @@ def _planned(
 ) -> list[Plan]:
     """The plan of every variant. SpecError with the problems of all variants."""
     plans, problems = [], []
-    warned: set[Any] = set()
+    warned = set()
     for variant in variants:
         options = replace(
             how,
@@ -238,7 +238,7 @@ def _announce(sessions: Sequence[Session]) -> None:
 
 def _slugs(variants: Sequence[StudyVariant]) -> list[str]:
     """A folder name for each variant, without duplicates."""
-    slugs: list[str] = []
+    slugs = []
     for variant in variants:
         slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", variant.name).strip("-.")[:80] or "variant"
         count = 1

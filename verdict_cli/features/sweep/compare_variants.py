@@ -34,7 +34,6 @@ from verdict_cli.report.document import (
     Links,
     Note,
     Only,
-    Part,
     ReportDocument,
     Section,
     Table,
@@ -74,7 +73,7 @@ def standalone_costs(plan: Plan, calls: Path, *, recorded: bool) -> StandaloneCo
     """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
     only if it has tokens."""
     models = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
-    prices: list[float | None] = []
+    prices = []
     rows: dict[int, dict[str, float]] = {}
     for values in table_rows(calls, _CALL_COLUMNS):
         call = dict(zip(_CALL_COLUMNS, values, strict=True))
@@ -373,7 +372,7 @@ def sweep_document(
     better = " (lower is better)" if sweep.lower_is_better else ""
     lead = f"{sweep.metric}{better}, frontier against {sweep.axis}"
     differences = _differences_table(sweep)
-    variants: list[Part] = [
+    variants = [
         Only(TEXT_FORMATS, [Note(lead)]),
         *_notices(sweep),
         *(Note(note, warning=True) for note in notes),

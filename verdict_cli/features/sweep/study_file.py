@@ -107,7 +107,7 @@ def named_variants(study: Study, model: str | None) -> tuple[StudyVariant, ...]:
 
 def varied(vary: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """The values of each `PATH=V1,V2`, items of a YAML list. UsageError where one cannot be read."""
-    values: dict[str, tuple[Any, ...]] = {}
+    values = {}
     for text in vary:
         path, equals, items = text.partition("=")
         if not equals or not path:

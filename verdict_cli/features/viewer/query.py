@@ -222,8 +222,8 @@ def find_rows(
     )
     needed |= set(texts) if query.words else set()
     stored = sorted(needed - virtual.keys()) or ["row"]
-    parts: list[RowPositions] = []
-    order: list[Any] = []
+    parts = []
+    order = []
     start = 0
     for batch in read_arrow(results, stored, _BATCH):
         if monotonic() > until:

@@ -318,7 +318,7 @@ def _evaluation(name: str, evaluation: _Evaluation, published: str) -> JsonObjec
     if main is None and defined:
         main = defined[0]
     second = next((metric for metric in defined if is_beyond_chance(metric["metric"])), None)
-    slices: list[JsonObject] = []
+    slices = []
     if main is not None:
         slices = [*_slices(main["metric"], evaluation.groups)]
         wrong = wrong_rows(figures)

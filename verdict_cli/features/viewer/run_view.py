@@ -242,7 +242,7 @@ def label_metrics(view: RunView) -> JsonObject:
     gold_evaluations = {
         name: _with_gold(evaluation, drawn=drawn) for name, evaluation in evaluations.items()
     }
-    content: JsonObject = {
+    content = {
         **_labelled_rows(view),
         "drawn": drawn,
         "evaluations": [],
@@ -460,7 +460,7 @@ class RunView:
         row_cells = []
         for index, (position, row_id) in enumerate(zip(positions, ids, strict=True)):
             human = labels.get(label_key(row_id), NOTHING)
-            cells: JsonObject = {}
+            cells = {}
             for name in columns:
                 if name in values:
                     cells[name] = values[name][index]
@@ -602,7 +602,7 @@ class RunView:
     def label_columns(self) -> JsonObject:
         """The human labels and notes as columns of texts, with one value per row."""
         labels = self.labels()[1]
-        by_row: list[NamedValues] = []
+        by_row = []
         for batch in read_arrow(self.results, ["id"]):
             by_row += [
                 labels.get(label_key(row_id), NOTHING) for row_id in batch.column("id").to_pylist()

@@ -44,7 +44,7 @@ def shipped_judge(
 
 def _with_columns(text: str, pairs: Sequence[str]) -> str:
     """The text with these columns under `dataset`, which every shipped judge has."""
-    columns: dict[str, str] = {}
+    columns = {}
     for pair in pairs:
         role, _, column = pair.partition("=")
         if not role or not column:
