@@ -6,7 +6,7 @@ Those that are created for each call are msgspec structs: creating a frozen data
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
@@ -19,6 +19,11 @@ Output = NamedValues
 """The output of one unit: field -> value."""
 JsonObject = dict[str, Any]
 """What is read from JSON or YAML, or written as JSON."""
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether the value is a number, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Entry(Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import ABSTAIN, LLMUnit
 from verdict_cli.llm.model_families import DecisionLimits, family, is_decision_model
 from verdict_cli.llm.providers.decision_protocols import absent_settings, takes_images
+from verdict_cli.messages import is_number
 from verdict_cli.model import Model, Models
 from verdict_cli.plan.compile_context import CompileContext
 
@@ -127,7 +128,7 @@ def check_decisions(
         hint = "ask another model where the answer is in doubt: `escalate: {when: output.p < 0.8, to: …}`"
         context.problem("decision-model", message, hint, "model")
     values = () if scale is None or not scale.ordered or scale.descriptions else scale.values()
-    if values and all(map(_is_number, values)):
+    if values and all(map(is_number, values)):
         message = f"model {models[0].name} reads the levels' texts, and these are bare numbers"
         context.place.warn(message, "add `descriptions` to the scale", "scale")
     return fits
@@ -148,10 +149,6 @@ def check_images(context: CompileContext, prompt: CompiledPrompt, models: Sequen
     if prompt.shows_images and blind is not None:
         hint = "use another model, or leave them out of the prompt"
         context.problem("decision-model", f"model {blind} takes no images", hint, "prompt")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _problems(

@@ -28,6 +28,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.units.base import TIE
 from verdict_cli.language.units.choice import label_letters
+from verdict_cli.messages import is_number
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting
@@ -122,15 +123,11 @@ def differs(old: Any, new: Any) -> float:
 
 def shift_score(verdicts: Verdicts, goal: Any) -> tuple[RowScore, str] | None:
     """Where verdicts go, and its unit: the change of numbers, or of the share of labels that are the goal."""
-    if all(_is_number(verdict) for verdict in verdicts if verdict is not None):
+    if all(is_number(verdict) for verdict in verdicts if verdict is not None):
         return lambda old, new: float(new - old), "verdict"
     if goal is None:
         return None
     return lambda old, new: float(new == goal) - float(old == goal), f"share of {goal}"
-
-
-def _is_number(verdict: Any) -> bool:
-    return isinstance(verdict, int | float) and not isinstance(verdict, bool)
 
 
 def probe_p(control: Control, after: Verdicts, goal: Any) -> float | None:
@@ -361,7 +358,7 @@ def measure_noise(repeats: Sequence[Verdicts], seed: int) -> Noise | None:
     if not np.isfinite(differing).any():
         return None
     disagreement = mean_share(differing, seed)
-    numeric = [row for row in rows if len(row) > 1 and all(map(_is_number, row))]
+    numeric = [row for row in rows if len(row) > 1 and all(map(is_number, row))]
     if not numeric:
         return Noise(len(repeats), differing, disagreement)
     within = np.array([np.var(row, ddof=1) for row in numeric])

@@ -30,7 +30,7 @@ from verdict_cli.features.audit.unit_settings import (
 )
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import JsonObject, NamedValues, Row
+from verdict_cli.messages import JsonObject, NamedValues, Row, is_number
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.unit_locations import UnitLocation, locate_units
 from verdict_cli.regex import regex
@@ -365,7 +365,7 @@ def verdict_rank(plan: Plan, field: str, goal: Any) -> Rank | None:
             return lambda value: float(values.index(value)) if value in values else math.nan
     if goal is None:
         return None
-    if isinstance(goal, int | float) and not isinstance(goal, bool):
+    if is_number(goal):
         return lambda value: -abs(float(value) - goal)
     return lambda value: float(value == goal)
 

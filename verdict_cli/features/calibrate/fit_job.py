@@ -36,7 +36,7 @@ from verdict_cli.language.extractors.token_probability import (
 from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, is_number
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.plural import plural
 from verdict_cli.run.recorded_replies import recorded_replies
@@ -295,7 +295,7 @@ def fit_threshold(job: FitJob) -> Calibrated:
 
 def _number(sure: Any, row: Labelled, unit: int) -> float:
     value = row.of(sure, unit)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise UsageError(
             f"row {row.row}: `{sure.text}` gives {value!r:.80}, not a number",
             hint="--confidence is an expression for how sure an answer is, higher is surer",

@@ -12,7 +12,7 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.features.rank.arena_keys import BATTLE_KEYS, SCORE_KEYS, ArenaKeys, control_texts
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.messages import NamedValues
+from verdict_cli.messages import NamedValues, is_number
 from verdict_cli.plural import plural
 
 ROOTS = ("source", "output", "nodes", "human")
@@ -128,7 +128,7 @@ class Winners:
 
     def _not_read(self) -> WinnerError:
         values = list(self._values)
-        if all(_is_number(value) for value in values):
+        if all(is_number(value) for value in values):
             message = f"`{self._text}` gives {_listed(self._values)}: numbers are shares of the first system's win, from 0 to 1"
             return WinnerError(message, self._number_cure(sorted(values)))
         fewest = min(range(3), key=self._unread.__getitem__)
@@ -152,10 +152,6 @@ class Winners:
             reach = max(high, -low)
             share = f"({self._text} + {reach:g}) / {2 * reach:g}"
         return f'make them shares, such as `winner: "{share}"`'
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _CODES: Mapping[tuple[Any, ...], Sequence[str]] = {
@@ -309,7 +305,7 @@ def _size(expression: Expression, values: NamedValues) -> float:
     value = expression(values)
     if isinstance(value, str | list | tuple):
         return float(len(value))
-    if _is_number(value) and math.isfinite(value):
+    if is_number(value) and math.isfinite(value):
         return float(value)
     raise RowError(f"`{expression.text}` gives {value!r:.80}, which is neither a number nor a text")
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
-from verdict_cli.messages import JsonObject, NamedValues
+from verdict_cli.messages import JsonObject, NamedValues, is_number
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
@@ -135,10 +135,7 @@ def _declared(scored: RowScores) -> list[Any]:
 
 def _array(values: list[Any]) -> Any:
     """Store numbers as numbers, and anything else as text."""
-    if all(
-        value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-        for value in values
-    ):
+    if all(value is None or (is_number(value)) for value in values):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     return pa.array([to_text(value) for value in values], pa.string())
 

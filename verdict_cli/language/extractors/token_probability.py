@@ -43,7 +43,7 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.language.scales.written_number import Tokens
-from verdict_cli.messages import Alternative, Reply, Request
+from verdict_cli.messages import Alternative, Reply, Request, is_number
 from verdict_cli.regex import regex
 
 _PIECE = regex(r"[^\W\d_]+|\d+|.", re.DOTALL)
@@ -115,8 +115,7 @@ def ambiguity(scale: Scale) -> str | None:
     for token, value in scale.tokens():
         piece = token.strip()
         first = _PIECE.match(piece)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if first is not None and (not is_number or first[0] == "-"):
+        if first is not None and (not is_number(value) or first[0] == "-"):
             piece = first[0]
         other = starts.setdefault(support.normal(piece), value)
         if other != value:

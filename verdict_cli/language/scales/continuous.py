@@ -8,6 +8,7 @@ from typing import Any, Literal
 from verdict_cli.config_model import Issue, JsonSchema, python_constructor
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import Tokens, parse_number
+from verdict_cli.messages import is_number
 
 
 class ContinuousScale(Scale):
@@ -71,7 +72,7 @@ class ContinuousScale(Scale):
 
     def read(self, value: Any) -> float:
         number: float | None = None
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if is_number(value):
             number = value
         elif (
             isinstance(value, str)

@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from verdict_cli.messages import is_number
 from verdict_cli.regex import regex
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ def number_ends(scale: Scale) -> Ends:
     values = scale.values()
     if not values:
         return scale.bounds()
-    numbers = [
-        value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
+    numbers = [value for value in values if is_number(value)]
     return (min(numbers), max(numbers)) if len(numbers) == len(values) else None
 
 

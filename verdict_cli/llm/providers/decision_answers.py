@@ -15,7 +15,7 @@ from verdict_cli.errors import Rejected
 from verdict_cli.llm.providers.decision_protocols import question_name
 from verdict_cli.llm.providers.http_errors import Source, broken_reply, stated_error
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
-from verdict_cli.messages import Alternative, Answer, Question, Request
+from verdict_cli.messages import Alternative, Answer, Question, Request, is_number
 from verdict_cli.regex import regex
 
 LEAST_LOGPROB = -700.0
@@ -128,8 +128,7 @@ def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
     """The probabilities as the answer has them, by option or by the number of the level."""
     if question.kind == "predicate":
         p = answer.get("probability", answer.get("noul"))
-        is_number = isinstance(p, int | float) and not isinstance(p, bool)
-        return {True: p, False: 1 - p} if is_number else {True: p, False: p}
+        return {True: p, False: 1 - p if is_number(p) else p}
     listed = answer.get("probabilities")
     if isinstance(listed, Mapping):
         return dict(listed)
@@ -154,8 +153,7 @@ def _keys(question: Question) -> list[Any]:
 
 
 def _probability(value: Any, name: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not -_OUTSIDE <= value <= 1 + _OUTSIDE:
+    if not is_number(value) or not -_OUTSIDE <= value <= 1 + _OUTSIDE:
         raise ValueError(f"{value!r:.40} in the answer to `{name}` is not a probability")
     return min(1.0, max(0.0, float(value)))
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from verdict_cli.llm.model_families import is_decision_model, is_local
-from verdict_cli.messages import Request, Usage
+from verdict_cli.messages import Request, Usage, is_number
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -313,7 +313,7 @@ def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = No
 
 def _number(entry: Mapping[str, Any], key: str) -> float | None:
     value = entry.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_number(value) else None
 
 
 def _whole(entry: Mapping[str, Any] | None, key: str) -> int | None:

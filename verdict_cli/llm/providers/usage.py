@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
-from verdict_cli.messages import Request, Usage
+from verdict_cli.messages import Request, Usage, is_number
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -102,8 +102,8 @@ def _stated_cost(usage: Any) -> float | None:
 
 
 def _dollars(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) and value >= 0 else None
+    is_amount = is_number(value) and math.isfinite(value) and value >= 0
+    return float(value) if is_amount else None
 
 
 def usage_in_text(content: bytes) -> Any:

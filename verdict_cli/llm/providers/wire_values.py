@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.messages import Alternative
+from verdict_cli.messages import Alternative, is_number
 
 _MOST_LEVELS = 250
 """The levels of a value that every reader takes."""
@@ -80,7 +80,7 @@ def _alternative(item: Any) -> Alternative:
     token, logprob = item["token"], item.get("logprob")
     if logprob is None:
         return Alternative(token, math.nan)
-    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
+    if not is_number(logprob):
         raise ValueError(f"the logprob of {token!r:.80} must be a number, not {_kind(logprob)}")
     if logprob > sys.float_info.max:
         raise ValueError(f"the logprob of {token!r:.80} is out of range")

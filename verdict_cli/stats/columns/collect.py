@@ -19,7 +19,7 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation, Evaluations
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.messages import NamedValues
+from verdict_cli.messages import NamedValues, is_number
 from verdict_cli.stats.columns.column import (
     GOLD,
     INCLUSION,
@@ -162,8 +162,7 @@ def _length(value: Any, text: str) -> Any:
     """The length of a text or a list; a number is one. The RowError of another value."""
     if isinstance(value, str | list | tuple):
         return len(value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number or isinstance(value, RowError):
+    if is_number(value) or isinstance(value, RowError):
         return value
     return RowError(f"`{text}` gives {value!r}, which is neither a text nor a length")
 

@@ -16,6 +16,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, OutputError, Problem
+from verdict_cli.messages import is_number
 
 FILE = "labels.jsonl"
 _NOT_A_LINK = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -109,7 +110,7 @@ def _time(time: Any) -> str | None:
     """A time in ISO 8601, of a text or of seconds since 1970. ValueError for another value."""
     if time is None or isinstance(time, str):
         return time
-    if isinstance(time, bool) or not isinstance(time, int | float):
+    if not is_number(time):
         raise ValueError("`at` is neither a time nor seconds since 1970")
     try:
         return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
@@ -125,9 +126,7 @@ def consensus(labels: Sequence[Any]) -> Any:
     key, most = counts.most_common(1)[0]
     if 2 * most > len(labels):
         return next(label for label in labels if label_key(label) == key)
-    numbers = all(
-        isinstance(label, int | float) and not isinstance(label, bool) for label in labels
-    )
+    numbers = all(is_number(label) for label in labels)
     return median(labels) if numbers else None
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import is_number
 from verdict_cli.storage.tables.human_labels import (
     NOTHING,
     HumanLabel,
@@ -127,9 +128,7 @@ def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:
 
 def disagree(labels: Sequence[Any]) -> bool:
     """Whether labels of one row need another opinion: no majority; of numbers, a difference of more than 1."""
-    numbers = [
-        label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)
-    ]
+    numbers = [label for label in labels if is_number(label)]
     if labels and len(numbers) == len(labels):
         return max(numbers) - min(numbers) > 1
     return bool(labels) and consensus(labels) is None
