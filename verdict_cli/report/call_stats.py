@@ -30,7 +30,6 @@ from verdict_cli.storage.datasets.arrow_vectors import floats, present
 from verdict_cli.storage.tables.reader import (
     has_columns,
     read_arrow,
-    read_table,
     table_columns,
     table_rows,
 )
@@ -205,11 +204,9 @@ def kept_promises(plan: Plan, results: Path, *, seed: int, level: float) -> dict
     clusters = _clusters(plan, results) if audited else None
     for early in audited:
         pool = plan.nodes[early.pool]
-        kept = _kept(plan, early, pool, results, seed)
-        known = np.array([promise is not None for promise in kept], dtype=bool)
-        hits = np.array(
-            [bool(promise) for promise in kept if promise is not None], dtype=np.float64
-        )
+        kept = np.array(_kept(plan, early, pool, results, seed), dtype=np.float64)
+        known = np.isfinite(kept)
+        hits = kept[known]
         cluster = None if clusters is None else clusters[known]
         draw = Draw(np.random.default_rng(abs(seed)), level)
         shares[pool.id] = mean_with_interval(hits, cluster, draw, boolean=True)
@@ -237,19 +234,16 @@ def _kept(plan: Plan, early: EarlyStop, pool: Node, results: Path, seed: int) ->
     columns = {leaf: [f"{plan.nodes[leaf].id}.{name}" for name in fields] for leaf in early.leaves}
     read = [name for names in columns.values() for name in names if name in present]
     kept: list[bool | None] = []
-    for batch in read_table(results, ["id", "status", *read]):
-        for row, (identity, status) in enumerate(zip(batch["id"], batch["status"], strict=True)):
-            if status == "failed" or not is_audited(early, seed, identity):
-                kept.append(None)
-                continue
-            outputs: list[JsonObject | None] = [None] * len(plan.nodes)
-            for leaf, names in columns.items():
-                values = {
-                    field: batch[name][row] if name in batch else None
-                    for field, name in zip(fields, names, strict=True)
-                }
-                outputs[leaf] = values if None not in values.values() else None
-            kept.append(_same_result(early, pool, outputs))
+    for identity, status, *values in table_rows(results, ["id", "status", *read]):
+        if status == "failed" or not is_audited(early, seed, identity):
+            kept.append(None)
+            continue
+        row = dict(zip(read, values, strict=True))
+        outputs: list[JsonObject | None] = [None] * len(plan.nodes)
+        for leaf, names in columns.items():
+            output = {field: row.get(name) for field, name in zip(fields, names, strict=True)}
+            outputs[leaf] = None if None in output.values() else output
+        kept.append(_same_result(early, pool, outputs))
     return kept
 
 

@@ -32,6 +32,16 @@ MOST_POSITIONS = 3
 MOST_SHARES = 8
 ROWS_PER_READ = 1000
 """As many as a page shows: each read decompresses the whole tables."""
+LEFT_OUT = {
+    "characters": "characters of long texts are left out here",
+    "turns": "turns of its conversations are left out here",
+    "entries": "of its entries are left out here",
+    "calls": "of its calls are left out here",
+    "unreadable": "of its calls cannot be shown: calls.parquet holds values that verdict does not write",
+}
+"""What a row's details say of what they lack, after its number."""
+FLAGS = {"recalled": "from the journal", "cached": "cached", "repaired": "repaired"}
+"""What a page says of a call by the columns that are true."""
 _CALLS = (
     "row", "unit", "item", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
     "completion_tokens", "cost_usd", "latency_s", "recalled", "cached", "repaired", "failure", "error",
@@ -89,10 +99,9 @@ class _RowDetailsBuilder:
     ) -> None:
         self.most = most
         self.row = row["row"]
-        self.left_out = self.calls_left_out = self.calls_unreadable = 0
+        self.left_out = dict.fromkeys(LEFT_OUT, 0)
         self.failure = _failure(row)
         self.chats: dict[str, JsonObject] = {"source": {}, "outputs": {}}
-        self.turns_left_out = 0
         self.source = self.shown("source", {own: row[name] for name, own in sources.items()})
         given = _without_repeats({name: row[name] for name in outputs if row[name] is not None})
         tables, left = entry_tables(given)
@@ -105,7 +114,9 @@ class _RowDetailsBuilder:
             }
             for table in tables
         ]
-        self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRY_ROWS) for table in tables)
+        self.left_out["entries"] = sum(
+            max(0, len(table.rows) - MOST_ENTRY_ROWS) for table in tables
+        )
         self.outputs = self.shown("outputs", left)
         self.calls: list[JsonObject] = []
 
@@ -121,7 +132,7 @@ class _RowDetailsBuilder:
                 texts[name] = self.cut(value)
             else:
                 chat = self.chats[part][name] = chat_turns(messages, self.cut, self.most)
-                self.turns_left_out += chat["left"]
+                self.left_out["turns"] += chat["left"]
         return texts
 
     def add(self, call: NamedValues) -> None:
@@ -130,27 +141,15 @@ class _RowDetailsBuilder:
             try:
                 self.calls.append(self.call(call))
             except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-                self.calls_unreadable += 1
+                self.left_out["unreadable"] += 1
         else:
-            self.calls_left_out += 1
+            self.left_out["calls"] += 1
 
     def details(self) -> JsonObject:
         """The data of the page's script."""
-        sentences = []
-        if self.left_out:
-            sentences.append(f"{self.left_out:,} characters of long texts are left out here.")
-        if self.turns_left_out:
-            sentences.append(
-                f"{self.turns_left_out:,} turns of its conversations are left out here."
-            )
-        if self.entries_left_out:
-            sentences.append(f"{self.entries_left_out:,} of its entries are left out here.")
-        if self.calls_left_out:
-            sentences.append(f"{self.calls_left_out:,} of its calls are left out here.")
-        if self.calls_unreadable:
-            sentences.append(
-                f"{self.calls_unreadable:,} of its calls cannot be shown: calls.parquet holds values that verdict does not write."
-            )
+        sentences = [
+            f"{count:,} {LEFT_OUT[what]}." for what, count in self.left_out.items() if count
+        ]
         return {
             "failure": self.failure,
             "source": self.source,
@@ -163,29 +162,21 @@ class _RowDetailsBuilder:
 
     def call(self, call: NamedValues) -> JsonObject:
         """The data of one call."""
-        was_sent = call["prompt_tokens"] is not None and (
-            call["prompt_tokens"] or call["completion_tokens"]
-        )
+        tokens = [call["prompt_tokens"], call["completion_tokens"]]
         messages = orjson.loads(call["messages"] or "[]")
         probabilities, invalid = _probabilities(call["logprobs"])
+        flags = [word for key, word in FLAGS.items() if call[key]]
+        if invalid:
+            flags.append(f"invalid log-probabilities ignored: {invalid}")
         return {
             "unit": f"{call['unit']}, entry {call['item']}" if call["item"] else call["unit"],
             "model": call["model"],
             "attempt": call["attempt"],
-            "tokens": [call["prompt_tokens"], call["completion_tokens"]] if was_sent else None,
+            "tokens": tokens if tokens[0] is not None and any(tokens) else None,
             "cost": call["cost_usd"] if call["reply"] is not None else 0,
             "seconds": call["latency_s"],
             "finish": call["finish_reason"],
-            "flags": [
-                word
-                for word, key in (
-                    ("from the journal", "recalled"),
-                    ("cached", "cached"),
-                    ("repaired", "repaired"),
-                )
-                if call[key]
-            ]
-            + ([f"invalid log-probabilities ignored: {invalid}"] if invalid else []),
+            "flags": flags,
             "failure": call["failure"],
             "error": self.cut(call["error"]),
             "reply": self.cut(call["reply"]),
@@ -195,11 +186,7 @@ class _RowDetailsBuilder:
 
     def message(self, message: NamedValues) -> JsonObject:
         """A message of a prompt, with notes in place of its images."""
-        images = (
-            image_notes([image["image"] for image in message["images"]])
-            if message.get("images")
-            else []
-        )
+        images = image_notes([image["image"] for image in message.get("images") or ()])
         return {"role": message["role"], "content": self.cut(message["content"]), "images": images}
 
     def cut(self, value: Any) -> Any:
@@ -211,7 +198,7 @@ class _RowDetailsBuilder:
             value = text
         if not isinstance(value, str) or len(value) <= self.most:
             return value
-        self.left_out += len(value) - self.most
+        self.left_out["characters"] += len(value) - self.most
         return f"{value[: self.most]}… ({len(value) - self.most:,} characters more)"
 
 

@@ -25,7 +25,7 @@ from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.observer import EVALUATION_EVENT, JudgedSpan, Score, evaluation_attributes
 from verdict_cli.run.scores import check_judged_span, judged_span, output_scores
 from verdict_cli.storage.paths import output_errors, replacing
-from verdict_cli.storage.tables.reader import read_table, table_columns
+from verdict_cli.storage.tables.reader import table_columns, table_rows
 
 RECORDS_PER_REQUEST = 512
 """Events of one line, which is one request to a collector: what the SDK's exporter sends at once."""
@@ -47,34 +47,30 @@ def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
     results, plan = run.directory.results, run.plan
     names = table_columns(results)
     sources = {name: name.removeprefix("source.") for name in names if name.startswith("source.")}
-    outputs = {
-        plan.nodes[index].id: {
-            name: field
-            for field in plan.nodes[index].result.fields
-            if (name := f"{plan.nodes[index].id}.{field}") in names
-        }
-        for index in plan.outputs
-    }
+    outputs = {}
+    for index in plan.outputs:
+        node = plan.nodes[index]
+        fields = {f"{node.id}.{field}": field for field in node.result.fields}
+        outputs[node.id] = {name: field for name, field in fields.items() if name in names}
     wanted = dict.fromkeys(["row", "id", "status", "failure.message", *sources])
     wanted |= dict.fromkeys(name for fields in outputs.values() for name in fields)
-    for batch in read_table(results, list(wanted), batch=1000):
-        for position, index in enumerate(batch["row"]):
-            source = {field: batch[name][position] for name, field in sources.items()}
-            unit_outputs = {
-                unit: {field: batch[name][position] for name, field in fields.items()}
-                for unit, fields in outputs.items()
-            }
-            ok = batch["status"][position] == "ok"
-            yield ScoredRow(
-                index,
-                batch["id"][position],
-                source,
-                judged_span(plan, source),
-                tuple(output_scores(plan, unit_outputs)) if ok else (),
-                (batch["failure.message"][position] or "failed")
-                if batch["status"][position] == "failed"
-                else "",
-            )
+    for values in table_rows(results, list(wanted)):
+        row = dict(zip(wanted, values, strict=True))
+        source = {field: row[name] for name, field in sources.items()}
+        unit_outputs = {
+            unit: {field: row[name] for name, field in fields.items()}
+            for unit, fields in outputs.items()
+        }
+        scores = tuple(output_scores(plan, unit_outputs)) if row["status"] == "ok" else ()
+        failure = row["failure.message"] or "failed"
+        yield ScoredRow(
+            row["row"],
+            row["id"],
+            source,
+            judged_span(plan, source),
+            scores,
+            failure if row["status"] == "failed" else "",
+        )
 
 
 @dataclass

@@ -343,34 +343,31 @@ class Tournament:
 
     async def rank_pairs(self, rounds: int | None, seed: int) -> Leaderboard:
         """Rank by pairs: a round robin, or so many Swiss rounds."""
-        shares: dict[Contest, float] = {}
+        outcomes: dict[Contest, list[float]] = {}
         choices = []
-        flips = complete = 0
         count = len(self.candidates)
         points = dict.fromkeys(range(count), 0.0)
         wins = np.zeros((count, count), dtype=bool)
         for number in range(rounds or 1):
             pairs = round_robin(count, seed)
             if rounds is not None:
-                met = {frozenset(pair) for pair in shares}
-                pairs = swiss_round(points, met, seed + number)
-            for pair, outcomes in (await self._first_wins(pairs)).items():
-                if not outcomes:
-                    continue
-                complete += len(outcomes) == 2
-                flips += len(set(outcomes)) == 2
-                one, other = pair
-                share = shares[pair] = fmean(outcomes)
+                pairs = swiss_round(points, set(map(frozenset, outcomes)), seed + number)
+            judged = await self._first_wins(pairs)
+            outcomes |= judged
+            for (one, other), won in judged.items():
+                share = fmean(won)
                 wins[one, other], wins[other, one] = share > 0.5, share < 0.5
-                for winner, won in ((one, share), (other, 1 - share)):
-                    points[winner] += won
-                    choices.append(Choice(winner, pair, won))
+                points[one] += share
+                points[other] += 1 - share
+                choices.append(Choice(one, (one, other), share))
+                choices.append(Choice(other, (one, other), 1 - share))
         triples, intransitive = count_cycles(wins)
+        in_both = [won for won in outcomes.values() if len(won) == 2]
         consistency = {
-            "pairs": len(shares),
-            "ties": sum(share == 0.5 for share in shares.values()),
-            "pairs_in_both_orders": complete if self.both else None,
-            "flips": flips if self.both else None,
+            "pairs": len(outcomes),
+            "ties": sum(fmean(won) == 0.5 for won in outcomes.values()),
+            "pairs_in_both_orders": len(in_both) if self.both else None,
+            "flips": sum(len(set(won)) for won in in_both) - len(in_both) if self.both else None,
             "triples": triples,
             "intransitive": intransitive,
             "first_place_wins": self.position_wins[0],
@@ -379,15 +376,16 @@ class Tournament:
         return self._ranking("pairs", choices, points, consistency)
 
     async def _first_wins(self, pairs: Sequence[Contest]) -> dict[Contest, list[float]]:
-        """The outcomes of each pair: 1 if its first candidate won, 0 if its second did, one half for a tie."""
+        """The outcomes of each pair that has any: 1 if its first candidate won, 0 if its second did, one half for a tie."""
         contests = both_orders(pairs) if self.both else pairs
         outcomes: dict[Contest, list[float]] = {pair: [] for pair in pairs}
         for contest, order in zip(contests, await self._judge(contests), strict=True):
-            if order is None:
-                continue
             pair = contest if contest in outcomes else contest[::-1]
-            outcomes[pair].append(float(contest[order[0]] == pair[0]) if order else 0.5)
-        return outcomes
+            if order:
+                outcomes[pair].append(float(contest[order[0]] == pair[0]))
+            elif order is not None:
+                outcomes[pair].append(0.5)
+        return {pair: won for pair, won in outcomes.items() if won}
 
     async def rank_groups(self, rounds: int, seed: int) -> Leaderboard:
         """Rank by groups as large as the judge takes, each candidate in so many of them."""
