@@ -13,13 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import VerdictError, internal_fault
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report.charts import PlanePoint
-from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
+from verdict_cli.stats.columns.column import MISSING, Ends, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.interval_methods import clopper_pearson, student
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
@@ -48,6 +48,9 @@ class Bin(Struct, frozen=True):
     high: float
 
 
+Bins = tuple[Bin, ...]
+
+
 class Histogram(Struct, frozen=True):
     """`edges` has one number more than each of `counts` (label -> rows in each bin). The last bin is closed."""
 
@@ -61,10 +64,10 @@ class Distributions(Struct, frozen=True):
     `reliability` is the share of positive targets by bin of the probability, `by_target` the mean prediction by target.
     """
 
-    reliability: tuple[Bin, ...] = ()
+    reliability: Bins = ()
     probabilities: Histogram | None = None
     predictions: Histogram | None = None
-    by_target: tuple[Bin, ...] = ()
+    by_target: Bins = ()
 
 
 class EvaluationResults(Struct, frozen=True):
@@ -77,7 +80,7 @@ class EvaluationResults(Struct, frozen=True):
 
 @np.errstate(over="ignore", invalid="ignore")  # told as too large
 def evaluate_run(
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Evaluations,
     results: Path,
     *,
     seed: int = 0,
@@ -116,7 +119,7 @@ def distributions_of(data: EvaluationData) -> Distributions:
     """The shapes of one evaluation's rows."""
     positive = data.is_positive if data.probability.types and data.targets.types else None
     indices = np.flatnonzero((data.target != MISSING) & np.isfinite(data.probability.numbers))
-    reliability: tuple[Bin, ...] = ()
+    reliability: Bins = ()
     probabilities = None
     if positive is not None and len(indices):
         p = data.probability.numbers[indices]
@@ -138,16 +141,16 @@ def distributions_of(data: EvaluationData) -> Distributions:
     )
 
 
-def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
+def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> Bins:
     """The share of `hits` (0 or 1) with its exact interval, in bins of `x` that are closed on the right."""
 
-    def exact(here: Floats) -> tuple[float, float]:
+    def exact(here: Floats) -> Ends:
         return clopper_pearson(round(float(here.sum())), len(here), CONFIDENCE_LEVEL)
 
     return _bins(x, hits, np.searchsorted(edges[1:-1], x, side="left"), exact)
 
 
-def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None) -> tuple[Bin, ...]:
+def means_by_bin(x: Floats, y: Floats, scale: Ends | None = None) -> Bins:
     """The mean of `y` with Student's interval, within its scale, by the value of `x` or, of many values, by its bins."""
     if not len(x):
         return ()
@@ -159,21 +162,19 @@ def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None)
         return _bins(x, y, bins, _student_ends)
     least, most = scale
 
-    def within(here: Floats) -> tuple[float, float]:
+    def within(here: Floats) -> Ends:
         low, high = _student_ends(here)
         return max(low, least), min(high, most)
 
     return _bins(x, y, bins, within)
 
 
-def means_by_fifth(x: Floats, y: Floats) -> tuple[Bin, ...]:
+def means_by_fifth(x: Floats, y: Floats) -> Bins:
     """The mean of `y` with Student's interval, in five equally filled bins of `x`."""
     return _bins(x, y, np.searchsorted(quantiles(x)[1:-1], x, side="left"), _student_ends)
 
 
-def _bins(
-    x: Floats, y: Floats, bins: Ints, ends: Callable[[Floats], tuple[float, float]]
-) -> tuple[Bin, ...]:
+def _bins(x: Floats, y: Floats, bins: Ints, ends: Callable[[Floats], Ends]) -> Bins:
     """The rows of each bin that has some; `ends` gives the interval of the mean of its `y`."""
     found = []
     for index in np.unique(bins):
@@ -183,7 +184,7 @@ def _bins(
     return tuple(found)
 
 
-def _student_ends(values: Floats) -> tuple[float, float]:
+def _student_ends(values: Floats) -> Ends:
     """The ends of Student's interval of the mean; the mean itself for one value."""
     n, mean = len(values), float(values.mean())
     if n < 2:
@@ -211,7 +212,7 @@ def histogram(
     labels: Sequence[Any],
     low: float | None = None,
     high: float | None = None,
-    scale: tuple[float, float] | None = None,
+    scale: Ends | None = None,
 ) -> Histogram:
     """How often each value occurs, for each label that `codes` name (the most frequent ones); without, all together.
 

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from verdict_cli.plural import plural
@@ -23,7 +22,7 @@ from verdict_cli.report.row_columns import (
     stored_columns,
 )
 from verdict_cli.report.row_details import row_details
-from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.columns.column import Ints, RowMask
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.reader import table_rows
 
@@ -171,7 +170,7 @@ def select_rows(context: ReportContext) -> RowSelection:
     return RowSelection(rows, details, failed, wrong, len(is_failed))
 
 
-def _is_failed(context: ReportContext) -> npt.NDArray[np.bool_]:
+def _is_failed(context: ReportContext) -> RowMask:
     """Whether each row failed."""
     statuses = table_rows(context.results, ["status"])
     return np.array([status == "failed" for (status,) in statuses], bool)

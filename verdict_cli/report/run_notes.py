@@ -25,10 +25,12 @@ from verdict_cli.stats.prediction_powered import GoldFacts
 MOST_WARNING = 500
 """Characters of a warning that a report shows: it may name values of the data."""
 
+Facts = list[tuple[str, str]]
+"""Names and their texts, in the order of a report."""
 UNAVAILABLE_HINT = "check that its server is running and the network is up; --retry-failed calls it again for the failed rows only"
 
 
-def run_facts(run: RunFacts) -> list[tuple[str, str]]:
+def run_facts(run: RunFacts) -> Facts:
     """The run's facts as (name, text), in the order of a report."""
     from_cache = (run.cached - run.shared, "from the cache")
     sources = (
@@ -53,7 +55,7 @@ def run_facts(run: RunFacts) -> list[tuple[str, str]]:
     return facts
 
 
-def summary_facts(report: Report) -> list[tuple[str, str]]:
+def summary_facts(report: Report) -> Facts:
     """The run's facts, position flips, evidence of token scores, answers by default, calls saved by early stopping, and the share of each stage,
     as (name, text)."""
     flips = [
@@ -72,7 +74,7 @@ def summary_facts(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _masses(report: Report) -> list[tuple[str, str]]:
+def _masses(report: Report) -> Facts:
     """The median probability of the scale's tokens."""
     facts = []
     for node, mass in report.masses.items():
@@ -83,7 +85,7 @@ def _masses(report: Report) -> list[tuple[str, str]]:
     return facts
 
 
-def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
+def _stages(run: RunFacts, level: float) -> Facts:
     """The share of rows that each model of an escalating unit answered, with the cost of its calls."""
     facts = []
     for node, stages in run.stages.items():
@@ -112,7 +114,7 @@ def _stages(run: RunFacts, level: float) -> list[tuple[str, str]]:
     return facts
 
 
-def _early_stopping(report: Report) -> list[tuple[str, str]]:
+def _early_stopping(report: Report) -> Facts:
     """The calls that early stopping saved, and its guarantee."""
     facts = []
     for pool, confidence in report.promises.items():
@@ -281,7 +283,7 @@ def _served_names(versions: Iterable[str]) -> str:
     return ", ".join(visible_text(name, 60) for name in versions)
 
 
-def prompt_cache_facts(run: RunFacts) -> list[tuple[str, str]]:
+def prompt_cache_facts(run: RunFacts) -> Facts:
     """The share of the prompt tokens that came from providers' caches and what that saved; none where none did."""
     if not run.cached_tokens or not run.prompt_tokens:
         return []

@@ -23,8 +23,7 @@ from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows
 
-ImportedRecord = Mapping[str, Any]
-ImportedRows = Iterator[ImportedRecord]
+ImportedRows = Iterator[NamedValues]
 
 
 class ImportedBenchmark(Struct, frozen=True):
@@ -69,10 +68,10 @@ def check_columns(benchmark: str, path: Path, needed: Collection[str], expected:
 
 def row_importer(
     benchmark: str, needed: Collection[str], expected: str
-) -> Callable[[Callable[[Path, ImportedRecord, int], ImportedRecord]], Importer]:
+) -> Callable[[Callable[[Path, NamedValues, int], NamedValues]], Importer]:
     """Make an importer from a function of one record and its number. ``expected`` says what the file has."""
 
-    def importer(row: Callable[[Path, ImportedRecord, int], ImportedRecord]) -> Importer:
+    def importer(row: Callable[[Path, NamedValues, int], NamedValues]) -> Importer:
         @wraps(row)
         def imported(path: Path) -> ImportedBenchmark:
             check_columns(benchmark, path, needed, expected)
@@ -119,7 +118,7 @@ def expertqa(path: Path) -> ImportedBenchmark:
 @row_importer(
     "LLM-AggreFact", {"dataset", "doc", "claim", "label"}, "it has dataset, doc, claim, label"
 )
-def aggrefact(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
+def aggrefact(path: Path, record: NamedValues, index: int) -> NamedValues:
     """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
     return {
         "id": str(index),
@@ -200,7 +199,7 @@ def llmbar(path: Path) -> ImportedBenchmark:
     {"idx", "instruction", "response1", "response2", "annotator1", "annotator2", "annotator3"},
     "it has idx, instruction, input, response1, response2, annotator1..3",
 )
-def pandalm(path: Path, record: ImportedRecord, _: int) -> ImportedRecord:
+def pandalm(path: Path, record: NamedValues, _: int) -> NamedValues:
     """PandaLM's test set (Wang et al., 2024); the label is what most of three annotators say, a tie where none do."""
     votes = Counter(
         label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path)
@@ -218,7 +217,7 @@ def pandalm(path: Path, record: ImportedRecord, _: int) -> ImportedRecord:
     {"instruction", "output_1", "output_2", "preference"},
     "they have instruction, output_1, output_2, preference",
 )
-def alpacaeval(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
+def alpacaeval(path: Path, record: NamedValues, index: int) -> NamedValues:
     """Human labels of AlpacaFarm's pairs (Dubois et al., 2023), a row for each annotation."""
     label = label_meaning(record["preference"], _OR_TIE, "preference", path)
     source = str(record.get("dataset", "alpacaeval"))
@@ -230,7 +229,7 @@ def alpacaeval(path: Path, record: ImportedRecord, index: int) -> ImportedRecord
     {"prompt", "chosen", "rejected", "subset", "id"},
     "it has prompt, chosen, rejected, subset, id",
 )
-def rewardbench(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
+def rewardbench(path: Path, record: NamedValues, index: int) -> NamedValues:
     """RewardBench (Lambert et al., 2024); every second row shows the chosen completion second."""
     turned = index % 2
     names = ("rejected", "chosen") if turned else ("chosen", "rejected")
@@ -279,7 +278,7 @@ def mtbench(path: Path) -> ImportedBenchmark:
 
 
 def _pair(
-    identity: str, source: str, record: ImportedRecord, first: str, second: str, label: str
+    identity: str, source: str, record: NamedValues, first: str, second: str, label: str
 ) -> NamedValues:
     input_text = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
@@ -328,7 +327,7 @@ def xstest(path: Path) -> ImportedBenchmark:
     raise not_a_file_of("XSTest", path, expected)
 
 
-def _prompt(record: ImportedRecord) -> ImportedRecord:
+def _prompt(record: NamedValues) -> NamedValues:
     identity = record["id"]
     return {
         "id": int(identity) if str(identity).isdigit() else identity,
@@ -346,7 +345,7 @@ _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
     {"input", "llm_response", "label"},
     "its data have input, llm_response, label, and metadata with an id",
 )
-def realmistake(path: Path, record: ImportedRecord, index: int) -> ImportedRecord:
+def realmistake(path: Path, record: NamedValues, index: int) -> NamedValues:
     """ReaLMistake (Kamoi et al., 2024): `id, input, response, label` (error or no_error)."""
     about = record.get("metadata")
     identity = about.get("id", index) if isinstance(about, Mapping) else record.get("id", index)
@@ -430,7 +429,7 @@ def _converted(path: Path) -> ImportedRows:
         }
 
 
-def _annotated(record: ImportedRecord) -> NamedValues:
+def _annotated(record: NamedValues) -> NamedValues:
     experts = record["expert_annotations"]
     return {
         "id": f"{record['id']}-{record['model_id']}",

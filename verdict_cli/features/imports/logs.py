@@ -148,6 +148,8 @@ class LogPlace(Struct, frozen=True):
         }
 
 
+RowMaker = Callable[[LogPlace, JsonObject, int], LogRow | None]
+
 _KIND_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a number"}
 
 
@@ -187,17 +189,11 @@ def not_in_format(path: Path, message: str, hint: str = "", line: int = 0) -> Da
     return DataError(Problem("bad-log", message, hint, str(path), line))
 
 
-def object_rows(
-    *lists: str,
-) -> Callable[
-    [Callable[[LogPlace, JsonObject, int], LogRow | None]], Callable[[Path], Iterator[LogRow]]
-]:
+def object_rows(*lists: str) -> Callable[[RowMaker], LogReader]:
     """Make a reader of a file from a function that makes a row of one object, its place and its number. The objects are
     lines, or the items of the first of the `lists` that the document has. None is no row."""
 
-    def reader(
-        row: Callable[[LogPlace, JsonObject, int], LogRow | None],
-    ) -> Callable[[Path], Iterator[LogRow]]:
+    def reader(row: RowMaker) -> LogReader:
         @wraps(row)
         def rows(path: Path) -> Iterator[LogRow]:
             for index, (name, item) in enumerate(log_objects(path, *lists)):

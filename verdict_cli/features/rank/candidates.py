@@ -27,6 +27,10 @@ Order = tuple[int, ...]
 """Positions in a row, best first, as far as the outcome gives them; empty for a tie."""
 
 
+OrderReader = Callable[[Result, Sequence[str]], Order]
+"""Gives the order that a result has, of the candidates with these texts."""
+
+
 class CandidateColumns(Struct, frozen=True):
     """The columns of a row that take the candidates: one of a scoring judge, several of a comparing one.
 
@@ -105,9 +109,7 @@ def _list_of(option: Expression) -> str:
     return str(path[1]) if is_entry else ""
 
 
-def order_reader(
-    plan: Plan, text: str | None, count: int
-) -> Callable[[Result, Sequence[str]], Order]:
+def order_reader(plan: Plan, text: str | None, count: int) -> OrderReader:
     """A function from a result and its candidates' texts to their order.
 
     It reads `ranking`, `choice` or `chosen` of the last step or of the unit that chooses, or the expression ``text``,

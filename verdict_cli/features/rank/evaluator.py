@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from verdict_cli.config_model import ConfigModel, Issue
@@ -15,7 +14,7 @@ from verdict_cli.features.rank.arena_keys import (
     control_texts,
 )
 from verdict_cli.features.rank.contest_rows import ContestCheck
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluation, Evaluations
 from verdict_cli.language.metric_registry import UNIT, Metric
 from verdict_cli.messages import NamedValues
 
@@ -64,9 +63,7 @@ class ArenaEvaluator:
         keys, _ = _keys_below(evaluation)
         return ContestCheck(name, keys, evaluation.where)
 
-    def measure(
-        self, evaluations: Mapping[str, Evaluation], results: Path, seed: int
-    ) -> NamedValues:
+    def measure(self, evaluations: Evaluations, results: Path, seed: int) -> NamedValues:
         """As `Evaluator.measure`."""
         from verdict_cli.features.rank.leaderboard import (
             leaderboards,  # here, because it imports numpy and scipy

@@ -10,7 +10,6 @@ Without a number of battles it is a round robin: every two systems at every task
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 from collections import defaultdict
@@ -28,6 +27,7 @@ from verdict_cli.features.rank.arena_keys import arena_keys
 from verdict_cli.features.rank.contest import Leaderboard, Standing, StandingValue, ranked
 from verdict_cli.features.rank.ranks import significantly_better, standing_values
 from verdict_cli.features.rank.strengths import (
+    UNBOUNDED,
     Contests,
     Strengths,
     battle_counts,
@@ -36,7 +36,7 @@ from verdict_cli.features.rank.strengths import (
     read_contests,
     win_rates,
 )
-from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.node import Plan
 from verdict_cli.plural import plural
@@ -50,9 +50,7 @@ FEW_ITEMS = 10
 _METRICS = {"mean_score": mean_scores, "win_rate": win_rates, "bradley_terry": bradley_terry}
 
 
-def leaderboards(
-    arenas: Mapping[str, Evaluation], results: Path, *, seed: int = 0
-) -> dict[str, Leaderboard]:
+def leaderboards(arenas: Evaluations, results: Path, *, seed: int = 0) -> dict[str, Leaderboard]:
     """The leaderboard of each arena, from a run's `results.parquet`; an empty one with the reason where its rows cannot be
     used: a run that is paid for has its report."""
     boards = {}
@@ -129,7 +127,7 @@ def _system_values(
 ) -> list[StandingValue]:
     count = len(contests.systems)
     bounds = {"mean_score": contests.bounds, "win_rate": (0.0, 1.0)}
-    values = standing_values(strengths, count, bounds.get(metric, (-math.inf, math.inf)))
+    values = standing_values(strengths, count, bounds.get(metric, UNBOUNDED))
     if not contests.controls:
         return values
     plain = _METRICS[metric](structs.replace(contests, controls=()), group)

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from verdict_cli.features.rank.contest import StandingValue
-from verdict_cli.features.rank.strengths import Strengths, largest_errors
-from verdict_cli.stats.columns.column import Floats, RowMask
+from verdict_cli.features.rank.strengths import UNBOUNDED, Strengths, largest_errors
+from verdict_cli.stats.columns.column import Ends, Floats, RowMask
 from verdict_cli.stats.intervals.interval_methods import NO_VARIATION
 
 LEVEL = 0.95
@@ -24,7 +24,7 @@ LIKE_NORMAL = 1e9
 
 
 def standing_values(
-    strengths: Strengths, count: int, bounds: tuple[float, float] = (-math.inf, math.inf)
+    strengths: Strengths, count: int, bounds: Ends = UNBOUNDED
 ) -> list[StandingValue]:
     """The value of each with its interval; the reason where there is none."""
     if strengths.reason:

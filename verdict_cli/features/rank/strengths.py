@@ -33,10 +33,20 @@ from verdict_cli.features.rank.contest_rows import ContestRows, Winners
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.messages import NamedValues
-from verdict_cli.stats.columns.column import Floats, Ints, KeyBuilder, RowMask, disambiguate_labels
+from verdict_cli.stats.columns.column import (
+    Ends,
+    Floats,
+    Ints,
+    KeyBuilder,
+    RowMask,
+    disambiguate_labels,
+)
 from verdict_cli.stats.columns.saved_rows import SKIPPED, saved_rows
 from verdict_cli.stats.intervals.interval_methods import normal
 from verdict_cli.storage.tables.reader import declared_types
+
+UNBOUNDED = (-math.inf, math.inf)
+"""The ends of a scale without any."""
 
 
 class ScoredAnswers(Struct, frozen=True):
@@ -73,7 +83,7 @@ class Contests(Struct, frozen=True):
     rows: int
     missing: int
     unreadable: str = ""
-    bounds: tuple[float, float] = (-math.inf, math.inf)
+    bounds: Ends = UNBOUNDED
 
 
 def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
@@ -124,13 +134,13 @@ def read_contests(name: str, evaluation: Evaluation, results: Path) -> Contests:
     return Contests(names, len(item_keys.labels), answers, battles, *common_fields, bounds)
 
 
-def _bounds(score: Expression, results: Path) -> tuple[float, float]:
+def _bounds(score: Expression, results: Path) -> Ends:
     """The ends of the declared scale of the score, else infinite."""
     path = score.path or ()
     declared = None
     if len(path) == 2 and path[0] == "output":
         declared = declared_types(results).get(f"output.{path[1]}")
-    return (declared.bounds if declared else None) or (-math.inf, math.inf)
+    return (declared.bounds if declared else None) or UNBOUNDED
 
 
 def _number(expression: Expression, values: NamedValues) -> float:

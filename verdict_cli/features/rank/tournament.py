@@ -27,6 +27,7 @@ from verdict_cli.features.rank.candidates import (
     Candidate,
     CandidateColumns,
     Order,
+    OrderReader,
     choosing_unit,
     find_candidate_columns,
     judges_both_orders,
@@ -320,9 +321,6 @@ def group_contests(count: int, size: int, rounds: int, seed: int) -> list[Contes
 def both_orders(contests: Sequence[Contest]) -> list[Contest]:
     """Each contest, followed by the same in the reversed order."""
     return [order for contest in contests for order in (contest, contest[::-1])]
-
-
-OrderReader = Callable[[Result, Sequence[str]], Order]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from msgspec import Struct
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.features.rank.candidates import (
     CandidateColumns,
-    Order,
+    OrderReader,
     find_candidate_columns,
     judges_both_orders,
     order_reader,
@@ -33,6 +33,8 @@ from verdict_cli.features.rank.tournament import (
 from verdict_cli.messages import NamedValues, Result
 from verdict_cli.plan.node import Plan
 
+Rewards = list[float | None]
+"""Of each rollout; None where it has none."""
 JudgeRows = Callable[[Sequence[Mapping[str, Any]]], Awaitable[list[Result]]]
 
 
@@ -40,7 +42,7 @@ class GroupJudge(Struct, frozen=True):
     """How a pipeline compares rollouts."""
 
     columns: CandidateColumns
-    read: Callable[[Result, Sequence[str]], Order]
+    read: OrderReader
     both: bool
     seed: int
 
@@ -53,7 +55,7 @@ class GroupJudge(Struct, frozen=True):
 
     async def rewards(
         self, groups: Sequence[tuple[NamedValues, Sequence[str]]], judge: JudgeRows
-    ) -> list[list[float | None]]:
+    ) -> list[Rewards]:
         """The rewards of each group: a row that its rollouts share, and their texts. None where no comparison succeeded."""
         plans = [self._contests(shared, texts) for shared, texts in groups]
         rows, answers = [], []
@@ -91,7 +93,7 @@ class GroupJudge(Struct, frozen=True):
 
     def _group(
         self, texts: Sequence[str], judged: Sequence[tuple[tuple[int, ...], Result, Sequence[str]]]
-    ) -> list[float | None]:
+    ) -> Rewards:
         shares = defaultdict(list)
         for contest, result, contest_texts in judged:
             if result.status != "ok":

@@ -20,7 +20,9 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.outcome import Reward, reward_of
 
 if TYPE_CHECKING:
-    from verdict_cli.features.rewards.group_rewards import GroupJudge, JudgeRows
+    from verdict_cli.features.rewards.group_rewards import GroupJudge, JudgeRows, Rewards
+
+    NamedRewards = dict[str, Rewards]
 
 
 TRL_OBJECTS = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -125,9 +127,7 @@ class TrainerRewards(Struct, frozen=True):
             None,
         )
 
-    async def of_rows(
-        self, rows: Sequence[NamedValues], judge: JudgeRows
-    ) -> dict[str, list[float | None]]:
+    async def of_rows(self, rows: Sequence[NamedValues], judge: JudgeRows) -> NamedRewards:
         """`reward` and each criterion of every row; None for a row that failed, abstained, or has no number."""
         if self.group is None:
             results = await judge(rows)
@@ -149,7 +149,7 @@ class TrainerRewards(Struct, frozen=True):
             )
             for group in indices
         ]
-        rewards: list[float | None] = [None] * len(rows)
+        rewards: Rewards = [None] * len(rows)
         for group, rewards_of_group in zip(
             indices, await self.group.rewards(groups, judge), strict=True
         ):
@@ -281,10 +281,10 @@ class TrainerJudge(Judge):
         """Whether rollouts of one prompt are compared with each other."""
         return self._rewards.group is not None
 
-    def rewards_of(self, rows: Sequence[NamedValues]) -> dict[str, list[float | None]]:
+    def rewards_of(self, rows: Sequence[NamedValues]) -> NamedRewards:
         """`reward` and each criterion of every row, None for a row without one."""
 
-        async def work(session: JudgeSession) -> dict[str, list[float | None]]:
+        async def work(session: JudgeSession) -> NamedRewards:
             async def judge(batch: Sequence[NamedValues]) -> list[Result]:
                 return await session.judge_all(batch, lambda result: result, self._concurrency)
 
@@ -303,7 +303,7 @@ class TrlReward:
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
-    ) -> list[float | None]:
+    ) -> Rewards:
         """The reward of each completion, in order."""
         return self._batches.rewards(self._which, trl_rows(prompts, completions, columns))
 
@@ -319,9 +319,9 @@ class SharedBatches:
         self.judge = judge
         self._lock = Lock()
         self._rows: list[JsonObject] = []
-        self._found: dict[str, list[float | None]] = {}
+        self._found: NamedRewards = {}
 
-    def rewards(self, which: str, rows: list[JsonObject]) -> list[float | None]:
+    def rewards(self, which: str, rows: list[JsonObject]) -> Rewards:
         """One reward of every row. The same function called with equal rows again judges them again."""
         with self._lock:
             if which not in self._found or rows != self._rows:

@@ -21,7 +21,7 @@ from verdict_cli.report.compress import encoded
 from verdict_cli.report.document import TableColumn
 from verdict_cli.report.evaluation_section import MOST_LABELS_IN_MATRIX
 from verdict_cli.report.row_columns import OUTCOMES, scored_columns
-from verdict_cli.stats.columns.column import MISSING
+from verdict_cli.stats.columns.column import MISSING, RowMask
 from verdict_cli.stats.measure import confusion_counts
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.datasets.arrow_vectors import truths
@@ -65,7 +65,7 @@ class EvaluationColumns(Struct, frozen=True):
 
 
 def evaluation_columns(
-    scored: Sequence[RowScores], failed: npt.NDArray[np.bool_], prediction: str
+    scored: Sequence[RowScores], failed: RowMask, prediction: str
 ) -> EvaluationColumns:
     """The columns of these evaluations; `failed` marks the rows that failed."""
     columns = scored_columns(scored, np.arange(len(failed)), failed.tolist())
@@ -265,7 +265,7 @@ def _sortable(column: Any) -> Any:
     return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
 
 
-def _passes(column: Any, filter_: Filter) -> npt.NDArray[np.bool_]:
+def _passes(column: Any, filter_: Filter) -> RowMask:
     if filter_.operation in ("none", "some"):
         missing = truths(pc.is_null(column))
         return missing if filter_.operation == "none" else ~missing
@@ -295,7 +295,7 @@ def _passes(column: Any, filter_: Filter) -> npt.NDArray[np.bool_]:
     return ~same if filter_.operation == "not" else same
 
 
-def _contains(columns: Sequence[Any], word: str, rows: int) -> npt.NDArray[np.bool_]:
+def _contains(columns: Sequence[Any], word: str, rows: int) -> RowMask:
     mask = np.zeros(rows, bool)
     for column in columns:
         if pa.types.is_null(column.type):
