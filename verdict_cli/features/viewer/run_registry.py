@@ -156,7 +156,7 @@ def _rows(
         _texts(view, places, _compared_outputs(view.stored))
         for view, places in zip(views, run_positions, strict=True)
     ]
-    sources = _texts(views[1], run_positions[1], views[1].prompt_columns()[:MOST_OUTPUTS])
+    sources = _texts(views[1], run_positions[1], views[1].prompt_columns[:MOST_OUTPUTS])
     return [
         {
             "id": flip.id,

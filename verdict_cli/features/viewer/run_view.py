@@ -7,6 +7,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -355,8 +356,6 @@ class RunView:
         self._lock = Lock()
         self._labels: tuple[int, dict[str, JsonObject]] = (-1, {})
         self._annotations: Mapping[str, RowLabels] = {}
-        self._prompt_columns: list[str] | None = None
-        self._uses_labels: bool | None = None
         self.shown_once = False
 
     @property
@@ -367,10 +366,12 @@ class RunView:
     @property
     def labels_version(self) -> int:
         """Changes with the human labels if an evaluation uses them; otherwise 0."""
-        if self._uses_labels is None:
-            spec = self.run.directory.path / "spec.yaml"
-            self._uses_labels = spec.is_file() and b"human." in spec.read_bytes()
         return self.labels()[0] if self._uses_labels else 0
+
+    @cached_property
+    def _uses_labels(self) -> bool:
+        spec = self.run.directory.path / "spec.yaml"
+        return spec.is_file() and b"human." in spec.read_bytes()
 
     def labels(self) -> tuple[int, dict[str, JsonObject]]:
         """A version number of the human labels, and the labels by row."""
@@ -389,18 +390,15 @@ class RunView:
 
     def judged_columns(self) -> list[str]:
         """The columns of the dataset that a person needs to label a row: those in prompts."""
-        return [name for name in self.prompt_columns() if name in self.stored]
+        return [name for name in self.prompt_columns if name in self.stored]
 
+    @cached_property
     def prompt_columns(self) -> list[str]:
         """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
-        if self._prompt_columns is None:
-            try:
-                self._prompt_columns = prompt_columns(
-                    load_run(self.run.directory.path)[2], self.results
-                )
-            except VerdictError:
-                self._prompt_columns = [name for name in self.stored if name.startswith("source.")]
-        return self._prompt_columns
+        try:
+            return prompt_columns(load_run(self.run.directory.path).plan, self.results)
+        except VerdictError:
+            return [name for name in self.stored if name.startswith("source.")]
 
     def columns(self) -> dict[str, TableColumn]:
         """The columns that are shown, and by which rows are filtered and sorted."""
@@ -412,7 +410,7 @@ class RunView:
         return shown_columns(
             self.stored,
             list(self.evaluation.columns),
-            self.prompt_columns(),
+            self.prompt_columns,
             self.evaluation.prediction,
             failures=bool(self.run.facts.failed),
         )
@@ -430,7 +428,7 @@ class RunView:
         is_wrong = self.evaluation.wrong_rows()
         if is_wrong is None:
             return None
-        rows = np.arange(self.rows) if query.everything else self._positions(query).astype(np.int64)
+        rows = self._rows_of(query)
         matches = np.flatnonzero(rows == position)
         wrong = np.flatnonzero(is_wrong[rows])
         start = int(matches[0]) if len(matches) else -1
@@ -441,15 +439,16 @@ class RunView:
         self, query: Query, page: int, columns: Sequence[str]
     ) -> tuple[int, int, list[JsonObject]]:
         """The number of matching rows, the number of the page (the last one, if there are fewer), and its rows."""
-        positions = None if query.everything else self._positions(query)
-        total = self.rows if positions is None else len(positions)
-        page = min(page, max(0, total - 1) // PER_PAGE)
-        start = page * PER_PAGE
-        end = min(start + PER_PAGE, total)
-        on_page = (
-            np.arange(start, end) if positions is None else positions[start:end].astype(np.int64)
-        )
-        return total, page, self.cells(on_page.tolist(), columns)
+        positions = self._rows_of(query)
+        page = min(page, max(0, len(positions) - 1) // PER_PAGE)
+        on_page = positions[page * PER_PAGE :][:PER_PAGE]
+        return len(positions), page, self.cells(on_page.tolist(), columns)
+
+    def _rows_of(self, query: Query) -> RowPositions:
+        """The positions of the query's rows, in its order."""
+        if query.everything:
+            return np.arange(self.rows, dtype=np.uint32)
+        return self._positions(query)
 
     def cells(self, positions: Sequence[int], columns: Sequence[str]) -> list[JsonObject]:
         """The rows at these positions, in this order: `position`, `id` and `cells`, with long texts cut."""
@@ -476,12 +475,10 @@ class RunView:
 
     def details(self, position: int) -> JsonObject:
         """Everything about a row. KeyError if there is no such row."""
-        if not 0 <= position < self.rows:
-            raise KeyError(position)
+        row_id = self._id(position)
         ((_, story),) = row_details(
             self.results, self.run.directory.calls, np.array([position]), MOST_CELL_TEXT
         )
-        row_id = self._id(position)
         columns = self.columns()
         cells = self.cells([position], [name for name in _FACTS if name in columns])[0]["cells"]
         facts = [
@@ -521,8 +518,6 @@ class RunView:
         skipped: bool = False,
     ) -> None:
         """Store the annotator's label of a row; an unset note keeps the one that is there. KeyError if there is no such row."""
-        if not 0 <= position < self.rows:
-            raise KeyError(position)
         row_id = self._id(position)
         stored_note = self._own_label(row_id)["note"] if note is UNSET else note
         add_label(
@@ -531,8 +526,6 @@ class RunView:
 
     def is_row(self, position: int, page_id: Any) -> bool:
         """Whether the row at the position has this id, as a page shows it. KeyError if there is no such row."""
-        if not 0 <= position < self.rows:
-            raise KeyError(position)
         row_id = self._id(position)
         if type(row_id) is int and isinstance(page_id, int | float):
             return float(row_id) == float(page_id)  # a browser rounds ids beyond 2^53
@@ -560,6 +553,9 @@ class RunView:
         return evaluation_columns(scored, self._failed(), first_prediction(plan, scored))
 
     def _id(self, position: int) -> Any:
+        """The id of the row at the position. KeyError if there is no such row."""
+        if not 0 <= position < self.rows:
+            raise KeyError(position)
         (batch,) = read_rows(self.results, [position], ["id"])
         return batch["id"][0]
 
