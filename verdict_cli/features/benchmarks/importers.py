@@ -60,21 +60,22 @@ def not_a_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     )
 
 
-def check_columns(benchmark: str, path: Path, needed: Collection[str], expected: str) -> None:
-    """Raises DataError if the file lacks a column."""
-    if not set(needed) <= file_columns(path):
-        raise not_a_file_of(benchmark, path, expected)
+RowMaker = Callable[[Path, NamedValues, int], NamedValues]
 
 
 def row_importer(
     benchmark: str, needed: Collection[str], expected: str
-) -> Callable[[Callable[[Path, NamedValues, int], NamedValues]], Importer]:
-    """Make an importer from a function of one record and its number. ``expected`` says what the file has."""
+) -> Callable[[RowMaker], Importer]:
+    """Make an importer from a function of one record and its number. ``expected`` says what the file has.
 
-    def importer(row: Callable[[Path, NamedValues, int], NamedValues]) -> Importer:
+    The importer raises DataError if the file lacks a column.
+    """
+
+    def importer(row: RowMaker) -> Importer:
         @wraps(row)
         def imported(path: Path) -> ImportedBenchmark:
-            check_columns(benchmark, path, needed, expected)
+            if not set(needed) <= file_columns(path):
+                raise not_a_file_of(benchmark, path, expected)
             return ImportedBenchmark(
                 lambda: (row(path, record, i) for i, record in enumerate(file_records(path)))
             )
@@ -108,11 +109,14 @@ _WHOLE = {
 }
 
 
-def expertqa(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "ExpertQA",
+    {"id", "question", "claim", "references", "label"},
+    "its claims have claim, id, label, question, references",
+)
+def expertqa(path: Path, record: NamedValues, _: int) -> NamedValues:
     """ExpertQA's claims (Malaviya et al., 2024), with the columns that they have."""
-    needed = {"id", "question", "claim", "references", "label"}
-    check_columns("ExpertQA", path, needed, f"its claims have {', '.join(sorted(needed))}")
-    return ImportedBenchmark(lambda: file_records(path))
+    return record
 
 
 @row_importer(
@@ -161,37 +165,28 @@ _FIRST_OR_SECOND = {1: "A>B", 2: "B>A", "1": "A>B", "2": "B>A"}
 _OR_TIE = {**_FIRST_OR_SECOND, 0: "tie", "0": "tie", 1.5: "tie", "1.5": "tie"}
 
 
-def judgebench(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "JudgeBench",
+    {"pair_id", "source", "question", "response_A", "response_B", "label"},
+    "its pairs have label, pair_id, question, response_A, response_B, source",
+)
+def judgebench(path: Path, record: NamedValues, _: int) -> NamedValues:
     """JudgeBench (Tan et al., 2024), whose own columns these are."""
-    needed = {"pair_id", "source", "question", "response_A", "response_B", "label"}
-    check_columns("JudgeBench", path, needed, f"its pairs have {', '.join(sorted(needed))}")
-    return ImportedBenchmark(lambda: file_records(path))
+    return record
 
 
-def llmbar(path: Path) -> ImportedBenchmark:
+@row_importer(
+    "LLMBar",
+    {"input", "output_1", "output_2", "label"},
+    "a subset has input, output_1, output_2, label",
+)
+def llmbar(path: Path, record: NamedValues, index: int) -> NamedValues:
     """LLMBar (Zeng et al., 2024): a subset; its name is the source."""
-    check_columns(
-        "LLMBar",
-        path,
-        {"input", "output_1", "output_2", "label"},
-        "a subset has input, output_1, output_2, label",
-    )
     name = path.name.partition(".")[0]
     subset = path.resolve().parent.name if name == "dataset" else name.removeprefix("dataset_")
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            label = label_meaning(record["label"], _FIRST_OR_SECOND, "label", path)
-            yield _pair(
-                f"{subset}-{record.get('index', index)}",
-                subset,
-                record,
-                "output_1",
-                "output_2",
-                label,
-            )
-
-    return ImportedBenchmark(rows)
+    label = label_meaning(record["label"], _FIRST_OR_SECOND, "label", path)
+    identity = f"{subset}-{record.get('index', index)}"
+    return _pair(identity, subset, record, "output_1", "output_2", label)
 
 
 @row_importer(
@@ -243,9 +238,12 @@ def rewardbench(path: Path, record: NamedValues, index: int) -> NamedValues:
     )
 
 
-def mtbench(path: Path) -> ImportedBenchmark:
-    """MT-Bench's human judgements (Zheng et al., 2023), a row for each vote: of turn 2, the whole conversations."""
-    needed = {
+_WINNERS = {"model_a": "A>B", "model_b": "B>A", "tie": "tie", "tie (inconsistent)": "tie"}
+
+
+@row_importer(
+    "MT-Bench's human judgements",
+    {
         "question_id",
         "model_a",
         "model_b",
@@ -254,27 +252,21 @@ def mtbench(path: Path) -> ImportedBenchmark:
         "conversation_a",
         "conversation_b",
         "turn",
+    },
+    "they have conversation_a, conversation_b, judge, model_a, model_b, question_id, turn, winner",
+)
+def mtbench(path: Path, record: NamedValues, index: int) -> NamedValues:
+    """MT-Bench's human judgements (Zheng et al., 2023), a row for each vote: of turn 2, the whole conversations."""
+    first, turn = record["conversation_a"], int(record["turn"])
+    questions = [message["content"] for message in first[: 2 * turn] if message["role"] == "user"]
+    return {
+        "pair_id": f"{record['question_id']}-{turn}-{index}",
+        "source": f"turn {turn}",
+        "question": "\n\n".join(questions),
+        "response_A": _replies(first, turn),
+        "response_B": _replies(record["conversation_b"], turn),
+        "label": label_meaning(record["winner"], _WINNERS, "winner", path),
     }
-    check_columns(
-        "MT-Bench's human judgements", path, needed, f"they have {', '.join(sorted(needed))}"
-    )
-    winners = {"model_a": "A>B", "model_b": "B>A", "tie": "tie", "tie (inconsistent)": "tie"}
-
-    def rows() -> ImportedRows:
-        for index, record in enumerate(file_records(path)):
-            first, turn = record["conversation_a"], int(record["turn"])
-            yield {
-                "pair_id": f"{record['question_id']}-{turn}-{index}",
-                "source": f"turn {turn}",
-                "question": "\n\n".join(
-                    message["content"] for message in first[: 2 * turn] if message["role"] == "user"
-                ),
-                "response_A": _replies(first, turn),
-                "response_B": _replies(record["conversation_b"], turn),
-                "label": label_meaning(record["winner"], winners, "winner", path),
-            }
-
-    return ImportedBenchmark(rows)
 
 
 def _pair(
