@@ -116,13 +116,12 @@ def as_svg(plan: Plan) -> str:
     for node in plan.nodes:
         x, y = position[node.index]
         for parent in node.parents:
-            px, py = position[parent]
             gap = gaps[parent, node.index]
-            curve = (
-                _down(px, py, x, y)
-                if gap == 1
-                else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
-            )
+            px, py = position[parent]
+            points = _down(px, py, x, y)
+            if gap > 1:
+                points = _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
+            curve = "M{:g} {:g} C{:g} {:g} {:g} {:g} {:g} {:g}".format(*points)
             parts.append(
                 f'<path d="{curve}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
             )
@@ -138,19 +137,20 @@ def as_svg(plan: Plan) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _down(px: float, py: float, x: float, y: float) -> str:
-    """A curve from the bottom of a box to the top of the next."""
-    start, end, middle = px + _WIDTH / 2, x + _WIDTH / 2, (py + _HEIGHT + y) / 2
-    return f"M{start:g} {py + _HEIGHT:g} C{start:g} {middle:g} {end:g} {middle:g} {end:g} {y:g}"
+def _down(px: float, py: float, x: float, y: float) -> tuple[float, ...]:
+    """The points of a curve from the bottom of a box to the top of the next."""
+    start, end, bottom = px + _WIDTH / 2, x + _WIDTH / 2, py + _HEIGHT
+    middle = (bottom + y) / 2
+    return start, bottom, start, middle, end, middle, end, y
 
 
-def _around(px: float, py: float, x: float, y: float, reach: float, *, right: bool) -> str:
-    """A curve from side to side, around the boxes between."""
+def _around(
+    px: float, py: float, x: float, y: float, reach: float, *, right: bool
+) -> tuple[float, ...]:
+    """The points of a curve from side to side, around the boxes between."""
     side, out = (_WIDTH, reach) if right else (0, -reach)
     start, end, top, bottom = px + side, x + side, py + _HEIGHT / 2, y + _HEIGHT / 2
-    return (
-        f"M{start:g} {top:g} C{start + out:g} {top:g} {end + out:g} {bottom:g} {end:g} {bottom:g}"
-    )
+    return start, top, start + out, top, end + out, bottom, end, bottom
 
 
 def _reach(gap: int) -> int:

@@ -134,7 +134,6 @@ def build_report(
     gates: Sequence[GateOutcome] = (),
     *,
     published: Mapping[str, Published] | None = None,
-    files: Sequence[str] = (),
     **more: Any,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names, `more` are further fields."""
@@ -143,7 +142,7 @@ def build_report(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(str(run), facts, measures, tuple(gates), comparisons, files=tuple(files), **more)
+    return Report(str(run), facts, measures, tuple(gates), comparisons, **more)
 
 
 def _published_comparison(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -259,41 +260,31 @@ class EntryTable(Struct, frozen=True):
 def entry_tables(outputs: NamedValues) -> tuple[list[EntryTable], JsonObject]:
     """A table for the units that share a list, from a row's columns by name; and the columns that are in none."""
     left = dict(outputs)
-    shared: dict[tuple[str, ...], list[tuple[str, list[Any]]]] = {}
-    for column in outputs:
+    shared: dict[tuple[str, ...], dict[str, list[Any]]] = {}
+    for column, value in outputs.items():
         unit, _, field = column.rpartition(".")
-        if field != ITEM_COLUMN or not isinstance(outputs[column], list):
-            continue
-        numbered = list(_numbered(outputs[column]))
-        shared.setdefault(tuple(number for number, _ in numbered), []).append(
-            (unit, [entry for _, entry in numbered])
-        )
+        if field == ITEM_COLUMN and isinstance(value, list):
+            entries = dict(_numbered(left.pop(column)))
+            shared.setdefault(tuple(entries), {})[unit] = [*entries.values()]
     tables = []
     for numbers, units in shared.items():
-        names = list(
-            dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ())
+        rows = zip(*units.values(), strict=True)
+        known: list[NamedValues] = [
+            next((entry for entry in row if entry is not None), {}) for row in rows
+        ]
+        names = dict.fromkeys(
+            name for entries in units.values() for entry in entries for name in entry or ()
         )
-        columns = ["entry", *names]
-        rows: list[list[Any]] = [[number] for number in numbers]
-        for position, cells in enumerate(rows):
-            known: NamedValues = next(
-                (entries[position] for _, entries in units if entries[position] is not None), {}
-            )
-            cells += [known.get(name) for name in names]
-        for unit, _ in units:
-            left.pop(f"{unit}.{ITEM_COLUMN}")
-            for column in [key for key in left if key.startswith(f"{unit}.")]:
-                values = [
-                    value
-                    for _, value in _numbered(
-                        left.pop(column), numbers[-1].count(".") if numbers else 0
-                    )
-                ]
-                columns.append(column)
-                for cells, value in zip(rows, values, strict=False):
-                    cells.append(value)
-        if rows:
-            tables.append(EntryTable(columns, rows))
+        columns: list[tuple[str, Sequence[Any]]] = [("entry", numbers)]
+        columns += [(name, [entry.get(name) for entry in known]) for name in names]
+        depth = numbers[-1].count(".") if numbers else 0
+        for unit in units:
+            for column in [name for name in left if name.startswith(f"{unit}.")]:
+                values = [value for _, value in _numbered(left.pop(column), depth)]
+                columns.append((column, values[: len(numbers)]))
+        if numbers:
+            cells = zip_longest(*(values for _, values in columns))
+            tables.append(EntryTable([name for name, _ in columns], [*map(list, cells)]))
     return tables, left
 
 

@@ -471,9 +471,7 @@ def fetchable(card: Card, name: str | None) -> CardFile:
     )
 
 
-def fetch_file(
-    card: Card, file: CardFile, out: Path | None, sha256: str, limit: int, *, pause: Pause = sleep
-) -> Fetched:
+def fetch_file(card: Card, file: CardFile, out: Path | None, sha256: str, limit: int) -> Fetched:
     """Download a file of a card to `out`, by default to where `verdict bench` finds it. Raises as `download` does."""
     if sha256 and not re.fullmatch(r"[0-9a-f]{64}", sha256):
         message = f"--sha256 {sha256!r} is not a SHA-256"
@@ -482,7 +480,7 @@ def fetch_file(
         if sha256:
             message = "a dataset of the hub takes no --sha256"
             raise UsageError(message, hint="the hub states its checksums")
-        return fetch_split(file.hub, out or local_path(card, file), limit, pause=pause)
+        return fetch_split(file.hub, out or local_path(card, file), limit)
     stated = "" if file.sha256 == UNKNOWN else file.sha256
     if stated and sha256 not in ("", stated):
         message = f"the card gives {file.name} another SHA-256: {stated}"
@@ -491,7 +489,7 @@ def fetch_file(
     expected = stated or sha256
     check = None if stated else partial(_check_against_card, file)
     wanted = DownloadTarget(file.url or "", target, expected, file.bytes, limit)
-    digest = download(wanted, check, pause=pause)
+    digest = download(wanted, check)
     note = f"SHA-256 as expected: {digest}"
     if not expected:
         note = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.features.imports.logs import LogPlace, LogRow, log_objects, not_in_format, parsed
 from verdict_cli.messages import JsonObject, NamedValues
@@ -135,13 +136,33 @@ _SCORE = "gen_ai.evaluation."
 _SIDES = ("input", "output")
 
 
+class _Talk(Struct):
+    """The messages of a call, and its span."""
+
+    span: str | None = None
+    input: list[Any] = []
+    output: list[Any] = []
+
+
+class _Trace(Struct):
+    """What a row needs of a trace: `called` are the messages of the call that ended last, `logged` those of log records."""
+
+    called: _Talk | None = None
+    logged: _Talk | None = None
+    ended: int = -1
+    model: Any = None
+    scores: JsonObject = {}
+    explanations: JsonObject = {}
+    metadata: JsonObject = {}
+
+
 def otlp_traces(path: Path) -> Iterator[LogRow]:
     """The traces in the order of their first span. Only what a row needs of each is held in memory.
 
     The conversation is that of the call that ended last: its input and its output messages, of the span, of its events, or
     of log records in the same file. Raises DataError for a document without `resourceSpans`, and a span without ids.
     """
-    traces: dict[str, JsonObject] = defaultdict(_new_trace)
+    traces: dict[str, _Trace] = defaultdict(_Trace)
     for place, resource in _resources(path):
         if "scopeLogs" in resource:
             with place.known_shape():
@@ -152,29 +173,28 @@ def otlp_traces(path: Path) -> Iterator[LogRow]:
             for number, span in enumerate(inside.required(scope, "spans", list)):
                 with (inner := inside.within(f"spans[{number}]")).known_shape():
                     _add(inner, span, traces)
-    if not any(
-        trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]
-        for trace in traces.values()
-    ):
+    talks = {identity: trace.called or trace.logged for identity, trace in traces.items()}
+    if not any(talks.values()):
         raise not_in_format(
             path,
             f"none of its {plural(len(traces), 'trace')} has messages: neither `gen_ai.*` nor OpenInference's `llm.*_messages`",
             "content is recorded only if the instrumentation is told to: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
         )
-    for identity, trace in traces.items():
-        with (place := LogPlace(path, f"trace {identity}")).known_shape():
-            if trace["called"] or trace["logged"]["input"] or trace["logged"]["output"]:
-                talk = trace if trace["called"] else trace["logged"]
-                yield place.row(
-                    identity=identity,
-                    messages=talk["input"] + talk["output"],
-                    scores=trace["scores"],
-                    model=trace["model"],
-                    explanations=trace["explanations"],
-                    metadata=trace["metadata"],
-                    trace_id=identity,
-                    span_id=talk["span"],
-                )
+    for identity, talk in talks.items():
+        if talk is None:
+            continue
+        trace, place = traces[identity], LogPlace(path, f"trace {identity}")
+        with place.known_shape():
+            yield place.row(
+                identity=identity,
+                messages=talk.input + talk.output,
+                scores=trace.scores,
+                model=trace.model,
+                explanations=trace.explanations,
+                metadata=trace.metadata,
+                trace_id=identity,
+                span_id=talk.span,
+            )
 
 
 def _resources(path: Path) -> Iterator[tuple[LogPlace, JsonObject]]:
@@ -189,61 +209,42 @@ def _resources(path: Path) -> Iterator[tuple[LogPlace, JsonObject]]:
             yield place, place.required({kind: resource}, kind, dict)
 
 
-def _add(place: LogPlace, span: Any, traces: dict[str, JsonObject]) -> None:
+def _add(place: LogPlace, span: Any, traces: dict[str, _Trace]) -> None:
     identity, span_id = place.required(span, "traceId", str), place.required(span, "spanId", str)
     trace = traces[identity]
     values = _with_openinference(_attributes(span.get("attributes")))
-    for event in span.get("events") or []:
-        if isinstance(event, dict) and event.get("name") == _DETAILS:
-            values |= _attributes(event.get("attributes"))
-    events = [event for event in span.get("events") or [] if isinstance(event, dict)]
+    events = [
+        (event.get("name"), _attributes(event.get("attributes")))
+        for event in span.get("events") or []
+        if isinstance(event, dict)
+    ]
+    for name, details in events:
+        if name == _DETAILS:
+            values |= details
+        if name == "gen_ai.evaluation.result":
+            _add_score(details, trace)
     sides = {
         side: _messages(place, values, side) or numbered_messages(values, side) for side in _SIDES
     }
-    for event in events:
-        side, messages = event_messages(event.get("name"), _attributes(event.get("attributes")))
+    for name, details in events:
+        side, messages = event_messages(name, details)
         if messages:
             sides[side] += messages
-    prompt, replied = sides["input"], sides["output"]
     ended = int(span.get("endTimeUnixNano") or 0)
     model = values.get("gen_ai.response.model") or values.get("gen_ai.request.model")
-    if model and not trace["called"]:
-        trace["model"] = model
-    if (prompt or replied) and ended >= trace["ended"]:
+    if model and trace.called is None:
+        trace.model = model
+    if any(sides.values()) and ended >= trace.ended:
         system = values.get("gen_ai.system_instructions")
         parts = orjson.loads(system) if isinstance(system, str) and system else system
         instructions = [{"role": "system", "parts": parts}] if system else []
-        trace |= {
-            "called": True,
-            "ended": ended,
-            "input": instructions + prompt,
-            "output": replied,
-            "span": span_id,
-        }
-        trace["model"] = model
-    for event in events:
-        if event.get("name") == "gen_ai.evaluation.result":
-            _add_score(_attributes(event.get("attributes")), trace)
+        trace.called = _Talk(span_id, instructions + sides["input"], sides["output"])
+        trace.ended, trace.model = ended, model
     if not span.get("parentSpanId"):
-        trace["metadata"] |= {"name": span.get("name")}
+        trace.metadata["name"] = span.get("name")
 
 
-def _new_trace() -> JsonObject:
-    return {
-        "called": False,
-        "ended": -1,
-        "input": [],
-        "output": [],
-        "scores": {},
-        "explanations": {},
-        "metadata": {},
-        "model": None,
-        "span": None,
-        "logged": {"span": None, "input": [], "output": []},
-    }
-
-
-def _add_records(place: LogPlace, resource: Any, traces: dict[str, JsonObject]) -> None:
+def _add_records(place: LogPlace, resource: Any, traces: dict[str, _Trace]) -> None:
     """Add the messages in log records. Of each trace, those of the span are kept whose records come last."""
     for position, scope in enumerate(place.required(resource, "scopeLogs", list)):
         inside = place.within(f"scopeLogs[{position}]")
@@ -260,17 +261,18 @@ def _add_records(place: LogPlace, resource: Any, traces: dict[str, JsonObject]) 
                     continue
                 span = inside.required(record, "spanId", str)
                 trace = traces[inside.required(record, "traceId", str)]
-                if trace["logged"]["span"] != span:
-                    trace["logged"] = {"span": span, "input": [], "output": []}
-                trace["logged"][side] += messages
+                if trace.logged is None or trace.logged.span != span:
+                    trace.logged = _Talk(span)
+                talk = trace.logged.input if side == "input" else trace.logged.output
+                talk += messages
 
 
-def _add_score(values: JsonObject, trace: JsonObject) -> None:
+def _add_score(values: JsonObject, trace: _Trace) -> None:
     name = str(values.get(f"{_SCORE}name", "score"))
     value = values.get(f"{_SCORE}score.value")
-    trace["scores"][name] = values.get(f"{_SCORE}score.label") if value is None else value
+    trace.scores[name] = values.get(f"{_SCORE}score.label") if value is None else value
     if f"{_SCORE}explanation" in values:
-        trace["explanations"][name] = values[f"{_SCORE}explanation"]
+        trace.explanations[name] = values[f"{_SCORE}explanation"]
 
 
 def _messages(place: LogPlace, values: JsonObject, side: str) -> list[Any]:

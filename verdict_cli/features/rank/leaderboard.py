@@ -85,22 +85,21 @@ def leaderboard(
         (metric for metric in board_metrics if not strengths[metric].reason), board_metrics[0]
     )
     count = len(contests.systems)
-    values = [
-        _system_values(metric, strengths[metric], contests, group) for metric in board_metrics
+    values = {
+        metric: _system_values(metric, strengths[metric], contests, group)
+        for metric in board_metrics
+    }
+    counts = strengths[board_metrics[0]].counts
+    unranked = [
+        Standing(
+            name,
+            int(counts[system]),
+            {metric: of_metric[system] for metric, of_metric in values.items()},
+            index=system,
+        )
+        for system, name in enumerate(contests.systems)
     ]
-    system_rows = zip(
-        contests.systems, strengths[board_metrics[0]].counts, zip(*values, strict=True), strict=True
-    )
-    standings = ranked(
-        [
-            Standing(
-                name, int(n), dict(zip(board_metrics, system_values, strict=True)), index=system
-            )
-            for system, (name, n, system_values) in enumerate(system_rows)
-        ],
-        ranked_by,
-        significantly_better(strengths[ranked_by], count),
-    )
+    standings = ranked(unranked, ranked_by, significantly_better(strengths[ranked_by], count))
     order = [standing.index for standing in standings]
     # A win rate has none.
     slopes = strengths[board_metrics[0]].values[count:].tolist()
