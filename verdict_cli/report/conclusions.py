@@ -125,7 +125,7 @@ def gates_conclusion(gates: Sequence[GateOutcome]) -> str:
             count = one
         elif parts:
             count = f"{len(decided)} {verdict}"
-        is_tolerated = verdict == "inconclusive" and all(gate.passed for gate in decided)
+        is_tolerated = all(gate.passed for gate in decided)
         parts.append(
             f"{count}{' (tolerated)' if is_tolerated else ''}: {listed_names(_gate_values(decided))}"
         )

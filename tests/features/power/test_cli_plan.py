@@ -96,7 +96,7 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell):
         / 40
     )
     between = max(sum((mean - middle) ** 2 for mean in means) / 39 - within / 3, 0.0)
-    expected = [rows_with_repeats(Parts(between, within, 3), count, 0.05, 0.95) for count in (1, 9)]
+    expected = [rows_with_repeats(Parts(between, within), count, 0.05, 0.95) for count in (1, 9)]
     assert [document["repeats"][place]["rows"] for place in (0, 8)] == pytest.approx(
         expected, abs=1
     )

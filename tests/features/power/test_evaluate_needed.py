@@ -134,7 +134,7 @@ def test_rows_that_lack_an_asking_are_no_part_of_it():
 
 
 def test_repeats_help_with_noise_and_not_with_rows_that_differ():
-    noisy, clear = sample_size.Parts(0.0, 1.0, 3), sample_size.Parts(1.0, 0.0, 3)
+    noisy, clear = sample_size.Parts(0.0, 1.0), sample_size.Parts(1.0, 0.0)
     assert (
         sample_size.rows_with_repeats(noisy, 4, 0.05, 0.95)
         < sample_size.rows_with_repeats(noisy, 1, 0.05, 0.95) / 3

@@ -182,7 +182,6 @@ class Parts(Struct, frozen=True):
 
     between: float
     within: float
-    askings: int
 
 
 def sample_parts(scores: Floats) -> Parts | None:
@@ -193,7 +192,7 @@ def sample_parts(scores: Floats) -> Parts | None:
         return None
     within = float(complete_rows.var(axis=1, ddof=1).mean())
     between = float(complete_rows.mean(axis=1).var(ddof=1)) - within / complete_rows.shape[1]
-    return Parts(max(between, 0.0), within, complete_rows.shape[1])
+    return Parts(max(between, 0.0), within)
 
 
 def rows_with_repeats(parts: Parts, repeats: int, half_width: float, level: float) -> int:

@@ -27,8 +27,8 @@ Order = tuple[int, ...]
 """Positions in a row, best first, as far as the outcome gives them; empty for a tie."""
 
 
-OrderReader = Callable[[Result, Sequence[str]], Order]
-"""Gives the order that a result has, of the candidates with these texts."""
+OrderReader = Callable[[Result, Sequence[str]], Order | None]
+"""Gives the order that a result has, of the candidates with these texts; None where the row failed or names none of them."""
 
 
 class CandidateColumns(Struct, frozen=True):
@@ -112,20 +112,24 @@ def _list_of(option: Expression) -> str:
 def order_reader(plan: Plan, text: str | None, count: int) -> OrderReader:
     """A function from a result and its candidates' texts to their order.
 
-    It reads `ranking`, `choice` or `chosen` of the last step or of the unit that chooses, or the expression ``text``,
-    and raises RowError for a value that names no candidate.
+    It reads `ranking`, `choice` or `chosen` of the last step or of the unit that chooses, or the expression ``text``.
     """
     read = _preference(plan, text)
 
-    def order(result: Result, texts: Sequence[str]) -> Order:
-        preference = read(result)
-        if isinstance(preference, list | tuple):
-            return tuple(_position(entry, texts, count) for entry in preference)
+    def order(result: Result, texts: Sequence[str]) -> Order | None:
+        if result.failure is not None:
+            return None
+        try:
+            preference = read(result)
+        except RowError:
+            return None
         if isinstance(preference, bool):
             return (0,) if preference else (1,)
         if isinstance(preference, str) and preference.strip().lower() in (*NO_PREFERENCE, ""):
             return ()
-        return (_position(preference, texts, count),)
+        names = preference if isinstance(preference, list | tuple) else [preference]
+        places = [place for name in names if (place := _position(name, texts, count)) is not None]
+        return tuple(places) if len(places) == len(names) else None
 
     return order
 
@@ -151,16 +155,15 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
     letters = label_letters(node.result.fields[name]) if pairwise else {}
 
     def value(result: Result) -> Any:
-        output = in_lists(node, result.outputs[node.index])
-        if output is None:
-            raise RowError(f"{node.id} was skipped", kind="skipped")
-        return letters.get(output[name], output[name]) if name == "choice" else output[name]
+        output = in_lists(node, result.outputs[node.index]) or {}
+        preference = output.get(name)
+        return letters.get(preference, preference) if name == "choice" else preference
 
     return value
 
 
-def _position(name: Any, texts: Sequence[str], count: int) -> int:
-    """The position that a letter, a number from 0, or the candidate's own text names."""
+def _position(name: Any, texts: Sequence[str], count: int) -> int | None:
+    """The position that a letter, a number from 0, or the candidate's own text names; None where it names none."""
     if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < count:
         return name
     if isinstance(name, str):
@@ -169,7 +172,7 @@ def _position(name: Any, texts: Sequence[str], count: int) -> int:
             return letters.index(name.strip().upper())
         if name in texts:
             return list(texts).index(name)
-    raise RowError(f"{name!r:.80} names none of the {plural(count, 'candidate')}", kind="no-answer")
+    return None
 
 
 _NAMES = ("id", "name", "label")

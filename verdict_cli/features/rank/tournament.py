@@ -411,10 +411,7 @@ class Tournament:
         self.judgements += len(contests)
         orders = []
         for contest, its_texts, result in zip(contests, texts, results, strict=True):
-            order = None
-            with suppress(RowError):
-                if result.failure is None:
-                    order = self.read(result, its_texts)
+            order = self.read(result, its_texts)
             self.contests.update(contest)
             if order is None:
                 self.failures.update(contest)

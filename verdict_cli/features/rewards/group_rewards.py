@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from verdict_cli.errors import RowError, UsageError
+from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import (
     CandidateColumns,
     OrderReader,
@@ -96,11 +96,8 @@ class GroupJudge(Struct, frozen=True):
     ) -> Rewards:
         shares = defaultdict(list)
         for contest, result, contest_texts in judged:
-            if result.status != "ok":
-                continue
-            try:
-                order = self.read(result, contest_texts)
-            except RowError:
+            order = self.read(result, contest_texts)
+            if order is None:
                 continue
             rank_of = {contest[position]: rank for rank, position in enumerate(order)}
             for one, other in combinations(contest, 2):
