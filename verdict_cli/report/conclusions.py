@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
-from verdict_cli.report import formatting, run_notes
+from verdict_cli.report import formatting
 from verdict_cli.stats.compare import MCNEMAR, Slice
 
 if TYPE_CHECKING:
-    from verdict_cli.report.report import PublishedComparison, Report
+    from verdict_cli.report.report import Report
     from verdict_cli.stats.compare import RunComparison, Significance
     from verdict_cli.stats.gates import GateOutcome
-    from verdict_cli.stats.intervals.interval_methods import MetricValue
     from verdict_cli.stats.measure import Measures
     from verdict_cli.stats.paired import Difference
 
@@ -48,20 +47,15 @@ def run_conclusion(report: Report) -> str:
     """`Accuracy 0.900 [0.800, 0.950] on 96 rows; the gate passed; 10 rows disagree with the labels`: the first evaluation's
     main metric, what the gates decide, what studies conclude, and what failed; "" for a run without results."""
     parts = []
-    mains = {
-        name: primary_metric(measure, report.comparisons.get(name))
-        for name, measure in report.measures.items()
-    }
-    name, main = next(
-        ((name, main) for name, main in mains.items() if main is not None), ("", None)
-    )
+    name = next((name for name in report.measures if report.primary_metric(name)), "")
+    main = report.primary_metric(name) if name else None
+    several = len(report.measures) > 1
     if main is not None:
         metric, value = main
-        head = f"{formatting.visible_text(name, 60)}: " if len(mains) > 1 else ""
+        head = f"{formatting.visible_text(name, 60)}: " if several else ""
         numbers = formatting.number_with_interval(value)
-        parts.append(
-            f"{head}{metric.replace('_', ' ')} {numbers} on {_counted(value.n, report.measures[name])}"
-        )
+        counted = _counted(value.n, report.measures[name])
+        parts.append(f"{head}{metric.replace('_', ' ')} {numbers} on {counted}")
     parts += [gates_conclusion(report.gates)] if report.gates else []
     if main is not None and (wrong := wrong_rows(report.measures[name].values)) is not None:
         unit = report.measures[name].of
@@ -73,7 +67,7 @@ def run_conclusion(report: Report) -> str:
     if parts and report.facts.failed:
         parts.append(f"{plural(report.facts.failed, 'row')} failed")
     text = "; ".join(parts)
-    return text if main is None or len(mains) > 1 else text[:1].upper() + text[1:]
+    return text if main is None or several else text[:1].upper() + text[1:]
 
 
 def _counted(count: int, measures: Measures) -> str:
@@ -90,22 +84,6 @@ def wrong_rows(metrics: NamedValues) -> int | None:
         return None
     wrong: int = round((1 - accuracy.value) * accuracy.n)
     return wrong
-
-
-def primary_metric(
-    measures: Measures, comparison: PublishedComparison | None = None
-) -> tuple[str, MetricValue] | None:
-    """The metric that represents the evaluation: the published one, else the first that is defined."""
-    defined = [
-        (name, metric)
-        for name, metric in run_notes.scalar_metrics(measures.values.items())
-        if metric.value is not None
-    ]
-    if comparison is not None:
-        defined = [
-            (name, metric) for name, metric in defined if name == comparison.metric
-        ] or defined
-    return defined[0] if defined else None
 
 
 def gates_conclusion(gates: Sequence[GateOutcome]) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from verdict_cli.plural import plural
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, Matrix, Scatter, Series
-from verdict_cli.report.conclusions import primary_metric
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -24,7 +23,7 @@ from verdict_cli.report.document import (
     Table,
     isolated_parts,
 )
-from verdict_cli.report.report import PublishedComparison, Report
+from verdict_cli.report.report import PublishedComparison, Report, scalar_metrics
 from verdict_cli.report.report_context import (
     Distributions,
     Histogram,
@@ -36,7 +35,6 @@ from verdict_cli.report.report_context import (
 from verdict_cli.stats.annotators import ADVANTAGE, Annotator, AnnotatorPair, AnnotatorStudy
 from verdict_cli.stats.columns.column import MISSING
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.measure import Measures
 
 OPEN_EVALUATIONS = 3
 """A page shows so many evaluations in full; if there are more, each is folded below an overview."""
@@ -53,7 +51,7 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
     folded = len(report.measures) > OPEN_EVALUATIONS
     groups = []
     for name, measures in report.measures.items():
-        make = partial(_evaluation, name, measures, report.comparisons.get(name), context)
+        make = partial(_evaluation, report, name, context)
         parts = isolated_parts(f"The evaluation {name}", make)
         if folded:
             flat = [
@@ -74,10 +72,7 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
             formats=TEXT_FORMATS if folded else (*TEXT_FORMATS, *PAGE_FORMATS),
         )
     if folded:
-        rows = [
-            (name, *_overview(measures, report.comparisons.get(name)))
-            for name, measures in report.measures.items()
-        ]
+        rows = [(name, *_overview(report, name)) for name in report.measures]
         overview = Table(
             ("evaluation", "metric", "value", formatting.interval_header(report.level), "n"),
             rows,
@@ -86,26 +81,16 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
 
 
-def _overview(
-    measures: Measures, comparison: PublishedComparison | None
-) -> tuple[str, str, str, str]:
-    first = primary_metric(measures, comparison)
+def _overview(report: Report, name: str) -> tuple[str, str, str, str]:
+    first = report.primary_metric(name)
     return ("–", "–", "", "0") if first is None else (first[0], *formatting.metric_cells(first[1]))
 
 
-def _evaluation(
-    name: str,
-    measures: Measures,
-    comparison: PublishedComparison | None,
-    context: ReportContext | None,
-) -> Iterator[Part]:
-    shown = run_notes.scalar_metrics(measures.values.items())
-    metrics = MetricList(
-        [
-            (f"{key} ({measures.averages[key]})" if key in measures.averages else key, metric)
-            for key, metric in shown
-        ]
-    )
+def _evaluation(report: Report, name: str, context: ReportContext | None) -> Iterator[Part]:
+    measures, comparison = report.measures[name], report.comparisons.get(name)
+    averages = {key: f"{key} ({average})" for key, average in measures.averages.items()}
+    shown = scalar_metrics(measures.values)
+    metrics = MetricList([(averages.get(key, key), metric) for key, metric in shown.items()])
     matrix = measures.values.get("confusion")
     if matrix is None or matrix.value is None:
         yield metrics
@@ -125,10 +110,10 @@ def _evaluation(
         )
         if comparison.caveat:
             yield Note(comparison.caveat, warning=True)
-    charts = isolated_parts("The charts", lambda: _charts(name, measures, comparison, context))
+    charts = isolated_parts("The charts", partial(_charts, report, name, context))
     if charts:
         yield Only(PAGE_FORMATS, [Group(charts)])
-    first = primary_metric(measures, comparison)
+    first = report.primary_metric(name)
     for expression, groups in measures.groups.items():
         if first is not None:
             chart = _group_chart(expression, groups, first)
@@ -143,26 +128,19 @@ def _groups_table(expression: str, groups: Mapping[str, Mapping[str, MetricValue
     rows = [
         (value, name, *formatting.metric_cells(metric), metric.reason)
         for value, metrics in groups.items()
-        for name, metric in run_notes.scalar_metrics(metrics.items())
+        for name, metric in scalar_metrics(metrics).items()
     ]
     headers = (expression, "metric", "value", "interval", "n", "")
     return Table(headers, rows, (2, 3, 4), folded=f"All metrics by {expression}", most_rows=200)
 
 
-def _charts(
-    name: str,
-    measures: Measures,
-    comparison: PublishedComparison | None,
-    context: ReportContext | None,
-) -> Iterator[Part]:
-    if comparison is not None:
-        yield _published_chart(comparison)
-    first = primary_metric(measures, comparison)
+def _charts(report: Report, name: str, context: ReportContext | None) -> Iterator[Part]:
+    if name in report.comparisons:
+        yield _published_chart(report.comparisons[name])
+    first = report.primary_metric(name)
     if first is not None:
-        yield from (
-            _group_chart(expression, groups, first)
-            for expression, groups in measures.groups.items()
-        )
+        for expression, groups in report.measures[name].groups.items():
+            yield _group_chart(expression, groups, first)
     if context is not None:
         yield from _distribution_charts(context.study.distributions[name])
         yield from _output_charts(name, context)

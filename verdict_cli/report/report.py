@@ -126,6 +126,20 @@ class Report(Struct, frozen=True, rename={"measures": "evaluations", "comparison
         """Whether every gate passed."""
         return all(gate.passed for gate in self.gates)
 
+    def primary_metric(self, name: str) -> tuple[str, MetricValue] | None:
+        """The metric that represents the evaluation: the published one, else the first that is defined."""
+        metrics = scalar_metrics(self.measures[name].values)
+        defined = {metric: value for metric, value in metrics.items() if value.value is not None}
+        comparison = self.comparisons.get(name)
+        if comparison is not None and comparison.metric in defined:
+            return comparison.metric, defined[comparison.metric]
+        return next(iter(defined.items()), None)
+
+
+def scalar_metrics(metrics: Mapping[str, MetricValue]) -> dict[str, MetricValue]:
+    """The metrics that are one number, which a confusion matrix is not."""
+    return {name: metric for name, metric in metrics.items() if name != "confusion"}
+
 
 def build_report(
     run: str | Path,

@@ -17,7 +17,7 @@ from verdict_cli.registry import Registry
 from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.call_stats import UnitCalls, by_unit
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, Range, Scatter, Series
-from verdict_cli.report.conclusions import primary_metric, run_conclusion
+from verdict_cli.report.conclusions import run_conclusion
 from verdict_cli.report.document import (
     PAGE_FORMATS,
     TEXT_FORMATS,
@@ -39,7 +39,7 @@ from verdict_cli.report.document import (
     failed_section,
 )
 from verdict_cli.report.plan_graph import as_svg
-from verdict_cli.report.report import PublishedComparison, Report, full_json
+from verdict_cli.report.report import Report, full_json, scalar_metrics
 from verdict_cli.report.report_context import (
     Bin,
     ReportContext,
@@ -55,7 +55,6 @@ from verdict_cli.report.run_notes import cached_share, prompt_cache_facts, versi
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-from verdict_cli.stats.measure import Measures
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.tables.reader import table_columns, table_rows
 
@@ -99,8 +98,8 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
     evaluations = len(report.measures)
     tiles = [
         _tile(name if evaluations > 1 else "", metric, value)
-        for name, measures in report.measures.items()
-        for metric, value in _headline(measures, report.comparisons.get(name), evaluations)
+        for name in report.measures
+        for metric, value in _headline(report, name)
     ]
     metrics = [
         metric for measures in report.measures.values() for metric in measures.values.values()
@@ -137,20 +136,19 @@ _ON_TILES = ("rows", "failed", "calls", "cost")
 """Facts that the tiles of coverage and cost have, or the line above them."""
 
 
-def _headline(
-    measures: Measures, comparison: PublishedComparison | None, evaluations: int
-) -> list[tuple[str, MetricValue]]:
-    """The primary metric of each evaluation; of one or two evaluations, one more that says something else."""
-    first = primary_metric(measures, comparison)
+def _headline(report: Report, name: str) -> Iterator[tuple[str, MetricValue]]:
+    """The primary metric of an evaluation; of one or two evaluations, one more that says something else."""
+    first = report.primary_metric(name)
     if first is None:
-        return []
-    rest = {
-        name: metric
-        for name, metric in run_notes.scalar_metrics(measures.values.items())
-        if name != first[0] and metric.value is not None
-    }
-    metric_names = [*filter(is_beyond_chance, rest), *rest]
-    return [first, *((name, rest[name]) for name in metric_names[: 1 if evaluations <= 2 else 0])]
+        return
+    yield first
+    others = [
+        (metric, value)
+        for metric, value in scalar_metrics(report.measures[name].values).items()
+        if metric != first[0] and value.value is not None
+    ]
+    if others and len(report.measures) <= 2:
+        yield next((other for other in others if is_beyond_chance(other[0])), others[0])
 
 
 def is_beyond_chance(metric: str) -> bool:

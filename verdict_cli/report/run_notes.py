@@ -253,11 +253,6 @@ def failure_kinds(run: RunFacts) -> list[tuple[str, int]]:
     )
 
 
-def scalar_metrics(metrics: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:
-    """The metrics that are one number, which a confusion matrix is not."""
-    return [(name, metric) for name, metric in metrics if name != "confusion"]
-
-
 def version_notices(run: RunFacts) -> list[str]:
     """A warning for each model of the pipeline of which several versions answered."""
     return [

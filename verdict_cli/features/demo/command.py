@@ -97,12 +97,12 @@ def _metrics(judge: Report, safety: ComparedEvaluation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.report.run_notes import scalar_metrics
+    from verdict_cli.report.report import scalar_metrics
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, value in scalar_metrics(judge.measures["safety"].values.items()):
+    for metric, value in scalar_metrics(judge.measures["safety"].values).items():
         difference = safety.whole.differences[metric]
         change = difference.change
         table.add_row(
