@@ -595,8 +595,10 @@ def changes_section(changes: Sequence[PipelineChange], names: Sequence[str]) -> 
         parts += [
             _text_difference(f"{change.path}: lines that differ", first, other, (names[0], name))
             for name, other in zip(names[1:], others, strict=True)
-            if first != other and isinstance(first, str) and isinstance(other, str)
-            if "\n" in first + other
+            if first != other
+            and isinstance(first, str)
+            and isinstance(other, str)
+            and "\n" in first + other
         ]
     yield Section("What differs between the pipelines", parts)
 

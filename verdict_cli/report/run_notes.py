@@ -231,13 +231,9 @@ def row_origin(row: ComparisonRow) -> str:
 
 def gate_note(gate: GateOutcome) -> str:
     """The end of the interval that passed a gate or why it did not, and the rows."""
-    parts = (
-        [gate.held]
-        if gate.held
-        else []
-        if gate.verdict == "passed"
-        else [f"{gate.verdict}: {gate.reason}"]
-    )
+    parts = [gate.held] if gate.held else []
+    if not gate.held and gate.verdict != "passed":
+        parts.append(f"{gate.verdict}: {gate.reason}")
     if gate.verdict == "inconclusive" and gate.tolerated:
         parts.append("tolerated by --inconclusive pass")
     if gate.n is not None and not gate.metric.startswith("run."):
@@ -284,16 +280,11 @@ def prompt_cache_facts(run: RunFacts) -> Facts:
         return []
     share = cached_share(run.cached_tokens, run.prompt_tokens)
     saved = run.cache_saved_usd
-    cost = (
-        "saved an unknown sum"
-        if saved is None
-        else f"saved {money(saved)}"
-        if saved >= 0
-        else f"cost {money(-saved)}"
-    )
-    return [
-        ("prompt cache", f"{share} of the prompt tokens came from the provider's cache, {cost}")
-    ]
+    cost = "saved an unknown sum"
+    if saved is not None:
+        cost = f"saved {money(saved)}" if saved >= 0 else f"cost {money(-saved)}"
+    text = f"{share} of the prompt tokens came from the provider's cache, {cost}"
+    return [("prompt cache", text)]
 
 
 def cached_share(cached: int, prompt: int) -> str:

@@ -70,7 +70,8 @@ def list_(as_json: AsJson = False) -> None:
     for header in ("name", "benchmark", "licence", "config", "local data"):
         table.add_column(header, overflow="fold")
     for card in cards().values():
-        local = "fetched" if fetched_file(card) else "sample" if card.sample else "–"
+        local = "sample" if card.sample else "–"
+        local = "fetched" if fetched_file(card) else local
         config = card.config or ("recorded only" if card.name in SETS else "–")
         table.add_row(*map(Text, (card.name, card.title, card.licence, config, local)))
     to_terminal(table)

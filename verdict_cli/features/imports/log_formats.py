@@ -49,9 +49,9 @@ def chat_lines(place: LogPlace, line: JsonObject, index: int) -> LogRow:
     scores, metadata = (
         value if isinstance(value := line.get(key), dict) else {} for key in ("scores", "metadata")
     )
-    failed = (
-        {"error": error.get("message") if isinstance(error, dict) else str(error)} if error else {}
-    )
+    failed = {}
+    if error:
+        failed["error"] = error.get("message") if isinstance(error, dict) else str(error)
     return place.row(
         identity=line.get("custom_id") or line.get("id") or index,
         messages=messages,
@@ -124,13 +124,9 @@ def lm_eval_samples(place: LogPlace, sample: JsonObject, _: int) -> LogRow:
 def _lm_eval_prompt(arguments: Any) -> Any:
     """The prompt: `arguments` is a list of lists in old versions, a mapping `gen_args_0: {arg_0: …}` in newer ones. With
     `--apply_chat_template` to an API model, it is a list of messages as JSON."""
-    first = (
-        next(iter(arguments.values()), None)
-        if isinstance(arguments, dict)
-        else arguments[0]
-        if arguments
-        else None
-    )
+    if isinstance(arguments, dict):
+        arguments = [*arguments.values()]
+    first = arguments[0] if arguments else None
     if isinstance(first, dict):
         first = [first.get("arg_0")]
     prompt = first[0] if isinstance(first, list) and first else first

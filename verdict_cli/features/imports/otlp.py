@@ -26,6 +26,7 @@ _EVENT_ROLES = {
     "gen_ai.tool.message": "tool",
 }
 _CONTENT_EVENTS = {"gen_ai.content.prompt": ("input", "gen_ai.prompt"), "gen_ai.content.completion": ("output", "gen_ai.completion")}  # fmt: skip
+_ROLES = {"input": "user", "output": "assistant"}
 _NUMBERED = regex(
     r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(?:tool_calls\.(\d{1,6})\.)?(\w+)", re.ASCII
 )
@@ -64,9 +65,7 @@ def numbered_messages(values: NamedValues, side: str) -> list[Any]:
         if match is None or match[1] != ("prompt" if side == "input" else "completion"):
             continue
         number = int(match[2])
-        message = messages.setdefault(
-            number, {"role": "user" if side == "input" else "assistant", "content": None}
-        )
+        message = messages.setdefault(number, {"role": _ROLES[side], "content": None})
         if match[3] is not None:
             calls.setdefault(number, {}).setdefault(int(match[3]), {})[match[4]] = value
         elif match[4] in ("role", "content", "tool_call_id"):
@@ -85,9 +84,9 @@ def event_messages(name: Any, values: NamedValues, body: Any = None) -> tuple[st
     if name in _CONTENT_EVENTS:
         side, key = _CONTENT_EVENTS[name]
         prompt = parsed(values.get(key))
-        return side, prompt if isinstance(prompt, list) else [] if prompt is None else [
-            {"role": "user" if side == "input" else "assistant", "content": str(prompt)}
-        ]
+        if prompt is not None and not isinstance(prompt, list):
+            prompt = [{"role": _ROLES[side], "content": str(prompt)}]
+        return side, prompt or []
     if name != "gen_ai.choice" and name not in _EVENT_ROLES:
         return "", []
     contents = (body, parsed(values.get("gen_ai.event.content")), values)

@@ -147,13 +147,8 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
     if choose == "disagree":
         text, panel = _panel(plan, by)
         return _spread(_collected(Evaluation(panel=panel), results, by)), text
-    text = (
-        by
-        if by is not None
-        else _stratum(plan)
-        if choose == "stratified"
-        else _doubt(plan, results)
-    )
+    by_default = _stratum if choose == "stratified" else _doubt
+    text = by_default(plan, results) if by is None else by
     evaluation = Evaluation(value=text, metrics=("mean",))
     column = _collected(evaluation, results, by).columns["value"]
     if choose == "stratified":
@@ -179,7 +174,7 @@ def _collected(evaluation: Evaluation, results: Path, by: str | None) -> Collect
     return columns
 
 
-def _stratum(plan: Plan) -> str:
+def _stratum(plan: Plan, _: Path) -> str:
     text = next(
         (
             evaluation.prediction

@@ -179,8 +179,7 @@ def _listed(values: Counter[Any]) -> str:
 
 
 def _guess(value: Any) -> str:
-    share = _position_share(value)
-    return "tie" if share == 0.5 else "B" if share == 0 else "A"
+    return {0.5: "tie", 0.0: "B"}.get(_position_share(value), "A")
 
 
 def _named_share(systems: Sequence[Any], winner: Any) -> float:

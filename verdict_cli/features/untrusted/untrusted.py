@@ -129,7 +129,8 @@ def _restrict_by_kernel(rules: Confinement) -> bool:
     if version < 1:
         return False
     every = sum(rights for since, rights in _FILE_RIGHTS.items() if since <= version)
-    handled = words(*(every, 0b11, 0b11)[: 1 if version < 4 else 2 if version < 6 else 3])
+    # Version 4 added ports, version 6 signals and sockets.
+    handled = words(every, *[0b11] * sum(version >= since for since in (4, 6)))
     ruleset = call(
         _CREATE_RULESET, handled, ctypes.c_size_t(ctypes.sizeof(handled)), ctypes.c_uint32(0)
     )

@@ -362,8 +362,7 @@ def _run(request: Request, registry: RunRegistry) -> Any:
     content |= {"annotator": view.annotator, "queue": (run.directory.path / QUEUE_FILE).is_file()}
     if hides_verdicts(view):
         return {**content, "report": False, "hidden": True}
-    is_new = view.rows > LARGE and not view.shown_once
-    ready = False if is_new else registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
+    ready = registry.evaluate_for_page(view)
     return {
         **content,
         "summary": registry.summaries.get(run.directory.path),
@@ -405,8 +404,7 @@ def _shown_view(request: Request, registry: RunRegistry) -> RunView:
 def _rows(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
     view = _shown_view(request, registry)
-    if view.rows <= LARGE or view.shown_once:
-        registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
+    registry.evaluate_for_page(view)
     columns = view.columns()
     query = _query(request, view)
     names = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()

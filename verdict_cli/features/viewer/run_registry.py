@@ -531,6 +531,12 @@ class RunRegistry:
             view.evaluation = columns
         return ready
 
+    def evaluate_for_page(self, view: RunView) -> bool:
+        """As `evaluate`; a large run is evaluated once its first page is shown."""
+        if view.shown_once:
+            return self.evaluate(view)
+        return view.rows <= LARGE and self.evaluate(view, wait_s=1.0)
+
     def label_metrics(self, view: RunView) -> tuple[bool, Any]:
         """Start measuring the run against its human labels, and return whether it is done, and the metrics."""
         self.evaluate(view, wait_s=5.0)

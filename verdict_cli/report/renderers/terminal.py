@@ -113,12 +113,13 @@ def _grid(part: Table, rows: Sequence[Sequence[str]]) -> Grid:
         )
     for index, row in enumerate(rows):
         strong = index in part.strong
-        mark = [Text("►" if strong else "")] if part.strong else []
         cells = [
             Text(visible_text(cell, MOST_CELL_CHARACTERS if column else 60))
             for column, cell in enumerate(row)
         ]
-        grid.add_row(*mark, *cells, style="bold" if strong else "")
+        if part.strong:
+            cells.insert(0, Text("►" if strong else ""))
+        grid.add_row(*cells, style="bold" if strong else "")
     return grid
 
 
