@@ -247,7 +247,7 @@ def comparison_document(
     opening = [*_opening(pipelines, names, run_names)]
     if same_pipeline:
         opening.append(Note(SAME_PIPELINE))
-    sections = [Section("", opening, listed=False, essential=True)]
+    sections = [Section("", opening, essential=True)]
     for name, evaluation in comparison.evaluations.items():
         parts = [*_evaluation(evaluation, names, run_names, comparison)]
         sections.append(Section(name, parts, formatting.kind_text(evaluation.kind)))

@@ -239,12 +239,11 @@ class Only(Part, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """A heading and its parts. `listed`: the navigation names it; `essential`: a short format keeps it whole."""
+    """A heading and its parts; the navigation names one with a title. `essential`: a short format keeps it whole."""
 
     title: str
     parts: Sequence[Part]
     subtitle: str = ""
-    listed: bool = True
     essential: bool = False
     formats: Sequence[Format] = ALL_FORMATS
 
@@ -320,7 +319,7 @@ def isolated_drawing(section: Section, draw: Callable[[Section], Drawing]) -> Dr
 def failed_section(title: str, error: Exception) -> Section:
     """A section of this title that says why it could not be created."""
     warning = Note(failure_text(title or "This section", error), warning=True)
-    return Section(title, [warning], listed=bool(title), essential=True)
+    return Section(title, [warning], essential=True)
 
 
 def placeholder(name: str, message: str) -> str:

@@ -129,7 +129,7 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         Only(TEXT_FORMATS, [FactList(summary, details)]),
         Only(PAGE_FORMATS, [FactList(beside, details)]),
     ]
-    yield Section("", parts, listed=False, essential=True)
+    yield Section("", parts, essential=True)
 
 
 _ON_TILES = ("rows", "failed", "calls", "cost")

@@ -682,7 +682,7 @@ def align_document(title: str, alignment: Alignment, facts: NamedValues) -> Repo
     parts += [Note(text, warning=True) for text in alignment.dropped]
     return ReportDocument(
         title,
-        [Section("", parts, listed=False, essential=True)],
+        [Section("", parts, essential=True)],
         "Verdict align",
         elsewhere="in align.html",
         data=lambda: align_json(alignment, facts),

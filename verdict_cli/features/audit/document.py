@@ -204,7 +204,7 @@ def audit_document(
     ]
     opening = [Note(run_notes.baseline_notice(model), warning=True) for model in facts["floors"]]
     opening += map(Note, filter(None, notes))
-    sections = [Section("", opening, listed=False, essential=True)]
+    sections = [Section("", opening, essential=True)]
     if charts := _charts(effects):
         sections.append(Section("Charts", [Group(charts)], formats=("html",)))
     planted = [effect for effect in effects if effect.cause == DEGRADE]

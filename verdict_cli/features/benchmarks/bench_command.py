@@ -298,9 +298,7 @@ def _show_results(
         for result in results
     ]
     headers = ("case", "metric", "ours", "95% interval", "published", "difference")
-    document = ReportDocument(
-        "Recorded judges", [Section("", [Table(headers, rows, (2, 4))], listed=False)]
-    )
+    document = ReportDocument("Recorded judges", [Section("", [Table(headers, rows, (2, 4))])])
     if markdown:
         sys.stdout.write(render_markdown(document))
     else:

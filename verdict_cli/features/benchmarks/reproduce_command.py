@@ -203,7 +203,7 @@ def paper_document(results: Sequence[TableResult], folder: Path) -> ReportDocume
     """The tables with this run's rows in them, and why they may differ."""
     from verdict_cli.report.document import Links, Note, Only, ReportDocument, Section
 
-    sections = [Section("", [_overview(results)], listed=False, essential=True)]
+    sections = [Section("", [_overview(results)], essential=True)]
     for result in results:
         comparison = result.comparison
         parts = [

@@ -185,7 +185,7 @@ def _document(result: Calibrated, path: Path) -> ReportDocument:
     }
     return ReportDocument(
         f"{content.unit}: {content.model_dump()['kind']}, fitted to {plural(content.rows, 'row')}",
-        [Section("", [*parts, *map(Note, result.notes)], listed=False)],
+        [Section("", [*parts, *map(Note, result.notes)])],
         "Verdict calibration",
         data=lambda: {
             "file": str(path),

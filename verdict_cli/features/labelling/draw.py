@@ -147,8 +147,12 @@ def _measured(plan: Plan, results: Path, choose: QueueDraw, by: str | None) -> t
     if choose == "disagree":
         text, panel = _panel(plan, by)
         return _spread(_collected(Evaluation(panel=panel), results, by)), text
-    by_default = _stratum if choose == "stratified" else _doubt
-    text = by_default(plan, results) if by is None else by
+    if by is not None:
+        text = by
+    elif choose == "stratified":
+        text = _stratum(plan)
+    else:
+        text = _doubt(plan, results)
     evaluation = Evaluation(value=text, metrics=("mean",))
     column = _collected(evaluation, results, by).columns["value"]
     if choose == "stratified":
@@ -174,7 +178,7 @@ def _collected(evaluation: Evaluation, results: Path, by: str | None) -> Collect
     return columns
 
 
-def _stratum(plan: Plan, _: Path) -> str:
+def _stratum(plan: Plan) -> str:
     text = next(
         (
             evaluation.prediction

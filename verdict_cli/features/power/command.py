@@ -207,7 +207,7 @@ def _document(content: JsonObject, conclusion: str) -> ReportDocument:
     parts = [there, needs, *repeats, *map(Note, content["notes"])]
     return ReportDocument(
         content["pipeline"],
-        [Section("", parts, listed=False)],
+        [Section("", parts)],
         "Verdict plan",
         data=lambda: content,
         conclusion=conclusion,

@@ -183,7 +183,7 @@ def best_of_n_document(
     first, last = points[0], points[-1]
     return ReportDocument(
         pipeline,
-        [Section("", [Table(headers, rows, (0, 1, 3, 4)), *notes, chart], listed=False)],
+        [Section("", [Table(headers, rows, (0, 1, 3, 4)), *notes, chart])],
         kicker="Verdict best of n",
         data=lambda: {
             "pipeline": pipeline,

@@ -111,7 +111,7 @@ def ranking_document(pipeline: str, board: Leaderboard, counts: Judgements) -> R
     parts = [*ranking_tables(board), *_consistency(board), counts.note()]
     return ReportDocument(
         pipeline,
-        [Section("", parts, listed=False)],
+        [Section("", parts)],
         kicker="Verdict ranking",
         data=lambda: {
             "pipeline": pipeline,

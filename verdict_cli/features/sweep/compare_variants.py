@@ -396,7 +396,7 @@ def sweep_document(
     folders = [point.run.directory.path for point in sweep.points]
     reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
     sections = [
-        Section("", variants, listed=False, essential=True),
+        Section("", variants, essential=True),
         Section(
             "Frontier",
             [
