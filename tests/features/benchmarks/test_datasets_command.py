@@ -51,7 +51,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
     def no_pause(_: float) -> None:
         """Waits that take no time."""
 
-    monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
+    monkeypatch.setitem(download.download.__kwdefaults__, "pause", no_pause)
     with_checksum = CardFile(
         name="a.csv",
         url=f"{site.url}/a.csv",
@@ -270,7 +270,7 @@ def test_the_real_prompts_of_xstest_are_fetched_over_a_broken_line_and_judged(
     here = card.files[0].model_copy(update={"url": f"{site.url}/xstest_prompts.csv"})
     moved = card.model_copy(update={"files": (here, *card.files[1:])})
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
-    monkeypatch.setitem(download.fetch_file.__kwdefaults__, "pause", no_pause)
+    monkeypatch.setitem(download.download.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
     site.answers = [cut_off(body, 1_000), refused(503), cut_off(body, 20_000), whole(body)]
     result = verdict("fetch", "xstest")
