@@ -30,8 +30,8 @@ from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.native import own_headers
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import model_secrets
-from verdict_cli.llm.providers.wire_protocol import Envelope, RequestBodies, object_at, objects
-from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.llm.providers.wire_protocol import Envelope, RequestBodies
+from verdict_cli.llm.providers.wire_values import loads, object_at, objects
 from verdict_cli.messages import JsonObject, Request
 from verdict_cli.model import Model
 from verdict_cli.storage.paths import output_errors

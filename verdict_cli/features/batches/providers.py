@@ -24,7 +24,8 @@ from verdict_cli.features.batches.batch_facts import TO_FILE
 from verdict_cli.features.batches.batch_keys import batch_settings
 from verdict_cli.language.model_address import parse_address
 from verdict_cli.llm.http_client import ResponseHeaders
-from verdict_cli.llm.providers.wire_protocol import Envelope, count, object_at
+from verdict_cli.llm.providers.wire_protocol import Envelope, count
+from verdict_cli.llm.providers.wire_values import object_at
 from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model
 from verdict_cli.storage.paths import output_errors

@@ -20,13 +20,13 @@ from verdict_cli.llm.providers.wire_protocol import (
     count,
     data_url,
     joined,
-    object_at,
-    objects,
     of_type,
+    own_arguments,
     split_system,
     texts_of,
     with_settings,
 )
+from verdict_cli.llm.providers.wire_values import object_at, objects
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
 
@@ -212,8 +212,7 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         return {"error": envelope.get("error") or "no content"}
     blocks = objects(envelope.get("content"))
     text = joined(of_type(blocks, "text"))
-    tools = [block for block in of_type(blocks, "tool_use") if block.get("name") == TOOL]
-    used = tools[0].get("input") if tools else None
+    used = own_arguments(of_type(blocks, "tool_use"), "input")
     stop = str(envelope.get("stop_reason") or "")
     thinking = joined(of_type(blocks, "thinking"), "thinking")
     usage = _usage(envelope.get("usage"))

@@ -25,10 +25,10 @@ from verdict_cli.llm.providers.wire_protocol import (
     bearer,
     content_parts,
     joined,
-    objects,
+    own_arguments,
     with_instruction,
 )
-from verdict_cli.llm.providers.wire_values import is_strict, read_logprobs
+from verdict_cli.llm.providers.wire_values import is_strict, object_at, objects, read_logprobs
 from verdict_cli.messages import Alternative, Message, Reply, Request
 from verdict_cli.regex import regex
 
@@ -194,13 +194,8 @@ def _text(message: Mapping[str, Any]) -> str:
     ):
         return content
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
-    functions = (
-        [call.get("function") for call in calls if isinstance(call, dict)]
-        if isinstance(calls, list)
-        else []
-    )
-    called = [function for function in functions if isinstance(function, dict)]
-    ours = next((function for function in called if function.get("name") == TOOL), None)
+    called = [object_at(call, "function") for call in objects(calls)]
+    ours = own_arguments(called, "arguments")
     if ours is not None:
         return _arguments_text(ours)
     if isinstance(content, list):
@@ -210,15 +205,14 @@ def _text(message: Mapping[str, Any]) -> str:
         raise ValueError(f"the content is {type(content).__name__}, not text")
     if content and not content.isspace():
         return content
-    return _arguments_text(called[0]) if called else content or ""
+    return _arguments_text(called[0].get("arguments")) if called else content or ""
 
 
-def _arguments_text(function: Mapping[str, Any]) -> str:
+def _arguments_text(stated: Any) -> str:
     """A call's arguments as text: some servers send them as an object."""
-    arguments_text = function.get("arguments")
-    if isinstance(arguments_text, dict):
-        return json.dumps(arguments_text, ensure_ascii=False, separators=(",", ":"))
-    return arguments_text if isinstance(arguments_text, str) else ""
+    if isinstance(stated, dict):
+        return json.dumps(stated, ensure_ascii=False, separators=(",", ":"))
+    return stated if isinstance(stated, str) else ""
 
 
 def check_reply(reply: Reply, name: str, refusal: Any) -> None:

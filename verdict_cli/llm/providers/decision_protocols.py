@@ -18,8 +18,8 @@ from verdict_cli.llm.providers.wire_protocol import (
     WireProtocol,
     bearer,
     data_url,
-    object_at,
 )
+from verdict_cli.llm.providers.wire_values import object_at
 from verdict_cli.messages import Message, Option, Question, Request
 from verdict_cli.model import Model
 

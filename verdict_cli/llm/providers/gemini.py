@@ -17,12 +17,12 @@ from verdict_cli.llm.providers.wire_protocol import (
     count,
     data_url,
     joined,
-    object_at,
-    objects,
+    own_arguments,
     split_system,
     texts_of,
     with_settings,
 )
+from verdict_cli.llm.providers.wire_values import object_at, objects
 from verdict_cli.messages import Request
 
 _CONFIG = {
@@ -122,7 +122,6 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     candidate = candidates[0]
     parts = objects(object_at(candidate, "content").get("parts"))
     calls = [object_at(part, "functionCall") for part in parts]
-    ours = [call for call in calls if call.get("name") == TOOL]
     reason = str(candidate.get("finishReason") or "")
     if reason in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"):
         return {"error": f"the model's function call is malformed ({reason})", "usage": usage}
@@ -131,7 +130,7 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         reason.lower(),
         usage,
         model=model,
-        arguments=ours[0].get("args") if ours else None,
+        arguments=own_arguments(calls, "args"),
         logprobs=_logprobs(candidate.get("logprobsResult")),
         extra={"reasoning": joined(part for part in parts if part.get("thought"))},
     )

@@ -16,9 +16,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, retry_hint, seconds_until
+from verdict_cli.llm.providers.retry_hints import (
+    HeaderLookup,
+    duration,
+    inner_error,
+    retry_hint,
+    seconds_until,
+)
 from verdict_cli.llm.providers.secrets import redact, redact_text
-from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.llm.providers.wire_values import loads, object_at
 from verdict_cli.messages import Allowance
 from verdict_cli.regex import regex
 
@@ -267,25 +273,17 @@ def error_detail(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
 
 
 def _message_and_code(value: Any) -> tuple[str, str]:
-    if isinstance(value, list) and len(value) == 1:
-        (value,) = value
-    error: Any = value.get("error", value) if isinstance(value, Mapping) else value
-    if isinstance(error, Mapping):
-        keys = (*_MESSAGE_KEYS, "type")
-        message = next((stated for key in keys if (stated := error.get(key))), None) or str(
-            dict(error)
-        )
-        if isinstance(message, list) and len(message) == 1 and isinstance(message[0], Mapping):
-            message = message[0].get("message") or message[0].get("msg") or message
-        # OpenRouter's own message is "Provider returned error"; the provider's words stand beside it.
-        metadata = error.get("metadata")
-        raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-        message = f"{message}: {raw}" if raw else str(message)
-        code = " ".join(
-            str(stated) for key in ("code", "type", "status") if (stated := error.get(key))
-        )
-        return message[: 4 * _MAX_LENGTH], code[:_MAX_LENGTH]
-    return str(error)[: 4 * _MAX_LENGTH], ""
+    error = inner_error(value)
+    if not isinstance(error, Mapping):
+        return str(error)[: 4 * _MAX_LENGTH], ""
+    message = next(filter(None, map(error.get, (*_MESSAGE_KEYS, "type"))), str(dict(error)))
+    if isinstance(message, list) and len(message) == 1 and isinstance(message[0], Mapping):
+        message = message[0].get("message") or message[0].get("msg") or message
+    # OpenRouter's own message is "Provider returned error"; the provider's words stand beside it.
+    raw = object_at(error, "metadata").get("raw")
+    message = f"{message}: {raw}" if raw else str(message)
+    codes = filter(None, map(error.get, ("code", "type", "status")))
+    return message[: 4 * _MAX_LENGTH], " ".join(map(str, codes))[:_MAX_LENGTH]
 
 
 def first_words(body: bytes, most: int = 200) -> str:

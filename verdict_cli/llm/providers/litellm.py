@@ -25,7 +25,8 @@ from verdict_cli.llm.providers.litellm_errors import nearest_model, translate, u
 from verdict_cli.llm.providers.price_book import entry_of, litellm_folder
 from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
-from verdict_cli.llm.providers.wire_protocol import object_at, parameters
+from verdict_cli.llm.providers.wire_protocol import parameters
+from verdict_cli.llm.providers.wire_values import object_at
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.model import Model
 

@@ -14,12 +14,11 @@ from verdict_cli.llm.providers.wire_protocol import (
     chat_completion,
     content_parts,
     joined,
-    object_at,
-    objects,
     of_type,
+    own_arguments,
     with_settings,
 )
-from verdict_cli.llm.providers.wire_values import is_strict
+from verdict_cli.llm.providers.wire_values import is_strict, object_at, objects
 from verdict_cli.messages import Message, Request
 
 _FEWEST_TOKENS = 16
@@ -89,7 +88,6 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     messages = of_type(items, "message")
     parts = [part for message in messages for part in objects(message.get("content"))]
     texts = of_type(parts, "output_text")
-    calls = [call for call in of_type(items, "function_call") if call.get("name") == TOOL]
     positions = [position for part in texts for position in objects(part.get("logprobs"))]
     thoughts = of_type(items, "reasoning")
     summaries = [part for thought in thoughts for part in objects(thought.get("summary"))]
@@ -102,9 +100,9 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
         finish,
         usage,
         model=str(envelope.get("model") or ""),
-        arguments=calls[0].get("arguments") if calls else None,
+        arguments=own_arguments(of_type(items, "function_call"), "arguments"),
         refusal=joined(of_type(parts, "refusal"), "refusal") or None,
-        logprobs=[dict(position) for position in positions] or None,
+        logprobs=positions,
         extra={
             "service_tier": envelope.get("service_tier"),
             "reasoning": "\n".join(str(part.get("text") or "") for part in summaries),

@@ -299,15 +299,16 @@ def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = No
         return None
     # A tier without cache prices of its own changes them as it changes the price of reading.
     share = read / ordinary.read if ordinary is not None and ordinary.read else 1.0
+    assumed = ordinary and ordinary.times(share)
     cached = _number(entry, f"cache_read_input_token_cost{ending}")
-    cache_write = _number(entry, f"cache_creation_input_token_cost{ending}")
-    hour_write = _number(entry, f"cache_creation_input_token_cost_above_1hr{ending}")
     if cached is None:
-        cached = ordinary.cached * share if ordinary else read
+        cached = assumed.cached if assumed else read
+    cache_write = _number(entry, f"cache_creation_input_token_cost{ending}")
     if cache_write is None:
-        cache_write = ordinary.cache_write * share if ordinary else read
+        cache_write = assumed.cache_write if assumed else read
+    hour_write = _number(entry, f"cache_creation_input_token_cost_above_1hr{ending}")
     if hour_write is None:
-        hour_write = ordinary.hour_write * share if ordinary else cache_write
+        hour_write = assumed.hour_write if assumed else cache_write
     return Rates(read, write, cached, cache_write, hour_write)
 
 

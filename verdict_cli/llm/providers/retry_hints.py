@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
+from verdict_cli.llm.providers.wire_values import objects
 from verdict_cli.regex import regex
 
 DAY_S = 86_400.0
@@ -106,22 +107,25 @@ def _next_reset(headers: HeaderLookup, now: datetime | None) -> float | None:
     return max(durations, default=None)
 
 
+def inner_error(body: Any) -> Any:
+    """The error in a decoded body of any shape; the whole body where none is named."""
+    if isinstance(body, list) and len(body) == 1:
+        (body,) = body
+    return body.get("error", body) if isinstance(body, Mapping) else body
+
+
 def _delay_of(body: Any) -> float | None:
     """Google's ``RetryInfo`` among the details of an error."""
-    error = body[0] if isinstance(body, list) and body else body
-    error = error.get("error", error) if isinstance(error, Mapping) else None
-    details = error.get("details") if isinstance(error, Mapping) else None
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
+    error = inner_error(body)
+    for detail in objects(error.get("details")) if isinstance(error, Mapping) else ():
+        if str(detail.get("@type", "")).endswith("RetryInfo"):
             return duration(str(detail.get("retryDelay")))
     return None
 
 
 def _text_of(body: Any) -> str:
-    if isinstance(body, Mapping):
-        error = body.get("error", body)
-        return str(error.get("message") or "") if isinstance(error, Mapping) else str(error)
-    return body if isinstance(body, str) else ""
+    error = inner_error(body)
+    return str(error.get("message") or "") if isinstance(error, Mapping) else str(error)
 
 
 def _in_words(text: str) -> float | None:

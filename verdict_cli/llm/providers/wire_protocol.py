@@ -17,6 +17,7 @@ from verdict_cli.errors import Refused
 from verdict_cli.language.fields.types import image_url
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.wire_values import object_at
 from verdict_cli.messages import Message, Request
 from verdict_cli.model import Model
 
@@ -178,14 +179,14 @@ def count(value: Any) -> int:
     return value if type(value) is int and value >= 0 else 0
 
 
-def objects(value: Any) -> list[Mapping[str, Any]]:
-    """The objects in a list; none for anything else."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
 def of_type(items: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
     """The items of this `type`."""
     return [item for item in items if item.get("type") == kind]
+
+
+def own_arguments(calls: Iterable[Mapping[str, Any]], key: str) -> Any:
+    """The arguments of the first call of our own tool, which are under this key; None without one."""
+    return next((call.get(key) for call in calls if call.get("name") == TOOL), None)
 
 
 def joined(items: Iterable[Mapping[str, Any]], key: str = "text") -> str:
@@ -198,12 +199,6 @@ def texts_of(setting: str | Sequence[str]) -> list[str]:
     return [setting] if isinstance(setting, str) else list(setting)
 
 
-def object_at(value: Any, key: str) -> Mapping[str, Any]:
-    """The object under a key; empty where there is none."""
-    inner = value.get(key) if isinstance(value, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}
-
-
 def chat_completion(
     text: str,
     finish_reason: str,
@@ -212,7 +207,7 @@ def chat_completion(
     model: str = "",
     arguments: Any = None,
     refusal: str | None = None,
-    logprobs: list[dict[str, Any]] | None = None,
+    logprobs: Sequence[Mapping[str, Any]] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A reply in the form of a chat completion. ``arguments``: those of a call of our own tool."""
@@ -226,6 +221,6 @@ def chat_completion(
     choice = {
         "message": message,
         "finish_reason": finish_reason,
-        "logprobs": logprobs and {"content": logprobs},
+        "logprobs": {"content": logprobs} if logprobs else None,
     }
     return {"choices": [choice], "usage": usage, "model": model, **(extra or {})}

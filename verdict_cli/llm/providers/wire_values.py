@@ -43,6 +43,17 @@ def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects in a list; none for anything else."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def object_at(value: Any, key: str) -> Mapping[str, Any]:
+    """The object under a key; empty where there is none."""
+    inner = value.get(key) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
+
+
 def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
     """The alternatives at each position, the chosen token first.
 
