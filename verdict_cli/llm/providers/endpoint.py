@@ -87,16 +87,16 @@ def endpoint(model: Model, entry: Family, environ: Mapping[str, str]) -> Endpoin
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/{'routers' if entry.route else 'models'}/{name}"
     url, stream_url = _urls(model, entry, address, name, environ)
-    variable = model.api_key_env or entry.key_variable
     required = bool(model.api_key_env) or _is_of_provider(entry, base, address)
-    key = key_in(variable, environ) if required else environ.get(variable, "").strip()
-    if not key and not model.api_key_env and (fallback := environ.get(entry.other_key, "").strip()):
-        key, variable = fallback, entry.other_key
+    variable = model.api_key_env or entry.key_variable
+    if not model.api_key_env and not key_in(variable, environ) and key_in(entry.other_key, environ):
+        variable = entry.other_key
+    key = key_in(variable, environ)
     may_send = not model.api_base or may_have_key(base, variable, environ)
     if not may_send and (entry.is_hosted or (key and model.api_key_env)):
         raise Refused(
             f"model {model.name}: the key in {variable} is not sent to {address.host}, which the pipeline file chose",
-            hint=f"if that host is yours, export {ALLOWED}={address.host}; every command but `serve` takes --allow-host {address.host} too",
+            hint=_allow(address.host),
         )
     if not key and required:
         raise Refused(
@@ -248,8 +248,12 @@ def check_litellm_host(model: Model, environ: Mapping[str, str]) -> None:
         raise Refused(f"model {model.name}: the address {error}") from None
     variable = model.api_key_env or key_variable(provider_of(model.name))
     if not may_have_key(url, variable, environ):
-        host = address.host
         raise Refused(
             f"model {model.name}: litellm would send a key to {address.netloc}, which the pipeline file chose",
-            hint=f"if that host is yours, export {ALLOWED}={host}; every command but `serve` takes --allow-host {host} too",
+            hint=_allow(address.host),
         )
+
+
+def _allow(host: str) -> str:
+    """What to do where a key is not sent to a host."""
+    return f"if that host is yours, export {ALLOWED}={host}; every command but `serve` takes --allow-host {host} too"

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -33,18 +33,6 @@ _SHIFT = 32
 RECORDING_HINT = "a recording is a run directory, its run.db or calls.parquet, or a JSONL file"
 
 
-class RecordSource(Protocol):
-    """A file of records. Iterating gives each record with its position, by which it is read again."""
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]: ...
-
-    def read(self, position: int) -> Any: ...
-
-    def where(self, position: int) -> Problem: ...
-
-    def close(self) -> None: ...
-
-
 def recorded_file(replay: Path) -> Path:
     """The file behind `--replay`: the database of a run's directory, the calls of one of an earlier version, or the path
     itself."""
@@ -57,7 +45,7 @@ class RecordedRun:
     """The calls of finished rows in a run's database; a position is the row, and the number of the call in it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._database = Database.open_foreign(path)
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
@@ -94,9 +82,9 @@ class RecordedRun:
         outcome = {"reply": recorded, "failure": call.failure, "error": call.error}
         return _named(row, call) | outcome | {"prompt": tuple(prompt)}
 
-    def where(self, position: int) -> Problem:
-        """The position for an error message: the file, and the row from 1."""
-        return Problem("recording", "", file=str(self._path), line=position >> _SHIFT)
+    def line(self, position: int) -> int:
+        """The position for an error message: the row from 1."""
+        return position >> _SHIFT
 
     def close(self) -> None:
         self._database.close()
@@ -106,7 +94,7 @@ class RecordedRun:
         try:
             yield
         except (DamagedError, sqlite3.Error) as error:
-            raise unreadable(self._path, error) from None
+            raise unreadable(self.path, error) from None
 
 
 def _position(row: int, call: int) -> int:
@@ -133,7 +121,7 @@ class RecordedColumns:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._path = path
+        self.path = path
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 names = file.schema_arrow.names
@@ -146,7 +134,7 @@ class RecordedColumns:
             raise self._problem(f"not a readable Parquet file: {error}") from None
 
     def _problem(self, message: str) -> DataError:
-        return DataError(Problem("recording", message, RECORDING_HINT, file=str(self._path)))
+        return DataError(Problem("recording", message, RECORDING_HINT, file=str(self.path)))
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         """Each record, without the parts that only an answer needs, with its position."""
@@ -159,9 +147,9 @@ class RecordedColumns:
         (record,) = self._table.slice(position, 1).to_pylist()
         return record
 
-    def where(self, position: int) -> Problem:
-        """The position for an error message: the file, and the row of the table from 1."""
-        return Problem("recording", "", file=str(self._path), line=position + 1)
+    def line(self, position: int) -> int:
+        """The position for an error message: the row of the table from 1."""
+        return position + 1
 
     def close(self) -> None:
         self._table = self._table.schema.empty_table()
@@ -178,7 +166,7 @@ class RecordedLines:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._bytes: bytes | mmap.mmap = _content(path)
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
@@ -193,7 +181,7 @@ class RecordedLines:
             line += 1
             text = content[start:end]
             if text.strip():
-                yield start, _parse(text, self._path, line)
+                yield start, _parse(text, self.path, line)
             start = end + 1
 
     def read(self, position: int) -> Any:
@@ -201,15 +189,17 @@ class RecordedLines:
         end = self._bytes.find(b"\n", position)
         return loads(self._bytes[position : None if end < 0 else end])
 
-    def where(self, position: int) -> Problem:
-        """The position for an error message: file and line."""
-        return Problem(
-            "recording", "", file=str(self._path), line=self._bytes[:position].count(b"\n") + 1
-        )
+    def line(self, position: int) -> int:
+        """The position for an error message: the line from 1."""
+        return self._bytes[:position].count(b"\n") + 1
 
     def close(self) -> None:
         if isinstance(self._bytes, mmap.mmap):
             self._bytes.close()
+
+
+RecordSource = RecordedRun | RecordedColumns | RecordedLines
+"""A file of records. Iterating gives each record with its position, by which it is read again."""
 
 
 def _content(path: Path) -> bytes | mmap.mmap:
@@ -220,14 +210,9 @@ def _content(path: Path) -> bytes | mmap.mmap:
             try:
                 return gzip.GzipFile(fileobj=file).read()
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise DataError(
-                    Problem(
-                        "broken-gzip",
-                        f"the compressed recording cannot be decompressed: {error}",
-                        "the file is cut off or damaged: copy or record it again",
-                        file=str(path),
-                    )
-                ) from None
+                message = f"the compressed recording cannot be decompressed: {error}"
+                hint = "the file is cut off or damaged: copy or record it again"
+                raise DataError(Problem("broken-gzip", message, hint, str(path))) from None
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if head else b""
 
 
@@ -236,9 +221,8 @@ def _parse(text: bytes, path: Path, line: int) -> Any:
         return loads(text)
     except ValueError as error:
         hint = "a recording has one JSON object a line"
-        raise DataError(
-            Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)
-        ) from None
+        problem = Problem("not-json", f"not JSON: {error}", hint, str(path), line)
+        raise DataError(problem) from None
 
 
 class RecordKey(Struct, frozen=True):
@@ -290,7 +274,9 @@ _ITEM_TEXT = regex(r"(\d+(\.\d+)*)?")
 
 def _item(value: Any) -> str:
     """The number of an entry: 3 or "3", inside another entry "3.1"."""
-    text = "" if value is None else str(value) if type(value) is int else value
+    text = "" if value is None else value
+    if type(value) is int:
+        text = str(value)
     if not isinstance(text, str) or not _ITEM_TEXT.fullmatch(text):
         raise ValueError(
             f'"item" must be the number of an entry, such as 3 or "3.1", not {value!r:.40}'
@@ -313,7 +299,7 @@ def check_reply(record: Mapping[str, Any]) -> None:
     if reply is None and not record.get("failure"):
         raise ValueError('"reply" is missing')
     is_decision = isinstance(reply, Mapping) and "type" in reply
-    if reply is not None and not isinstance(reply, str) and not is_decision:
+    if not isinstance(reply, str | None) and not is_decision:
         raise ValueError(
             f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text'
         )

@@ -7,8 +7,6 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from verdict_cli.errors import DataError, Problem, Rejected, recorded_error
 from verdict_cli.llm.model_families import REPLAY_PREFIX
 from verdict_cli.llm.providers.recorded_calls import (
@@ -35,7 +33,7 @@ _NO_REPLY = frozenset({"refused", "content-filter"})
 """Failures whose recorded text is not the model's answer, whatever it contains."""
 
 
-_SOURCES: dict[str, type[RecordedColumns] | type[RecordedRun] | type[RecordedLines]] = {
+_SOURCES: dict[str, type[RecordSource]] = {
     ".parquet": RecordedColumns,
     ".db": RecordedRun,
 }
@@ -64,7 +62,7 @@ class Recording:
                 check_reply(record)
                 self._add(name, position)
             except ValueError as error:
-                raise DataError(replace(source.where(position), message=str(error))) from None
+                raise self._invalid(position, error) from None
 
     @classmethod
     def load(cls, path: Path) -> Recording:
@@ -85,7 +83,7 @@ class Recording:
             record = self._source.read(position)
             recorded = read_recorded(record, request.model.name, request.questions)
         except ValueError as error:
-            raise DataError(replace(self._source.where(position), message=str(error))) from None
+            raise self._invalid(position, error) from None
         prompt = tuple([(message.role, message.content) for message in request.messages])
         if recorded.prompt not in ((), prompt):
             self.other_prompts += 1
@@ -103,6 +101,11 @@ class Recording:
 
     def close(self) -> None:
         self._source.close()
+
+    def _invalid(self, position: int, error: ValueError) -> DataError:
+        source = self._source
+        line = source.line(position)
+        return DataError(Problem("recording", str(error), file=str(source.path), line=line))
 
     def _position(self, request: Request, attempt: int) -> int | None:
         key = (self._recorded_name(request.node), request.call, attempt, request.row.item)
@@ -131,15 +134,15 @@ class Recording:
             if row not in (None, name.row):
                 first = positions.setdefault((name.row, name.id), position)
         if first != position:
-            raise ValueError(_duplicate(name, self._source.where(first)))
+            raise ValueError(_duplicate(name, self._source.line(first)))
 
 
-def _duplicate(name: RecordKey, first: Problem) -> str:
+def _duplicate(name: RecordKey, first: int) -> str:
     row = f"row {name.row}" if name.id is None else f"id {name.id!r}"
     entry = f"entry {name.item}, " if name.item else ""
     return (
         f"unit {name.unit}, {row}, {entry}call {name.call}, attempt {name.attempt} is a duplicate: "
-        f"line {first.line} has it already"
+        f"line {first} has it already"
     )
 
 
@@ -203,11 +206,7 @@ def _not_recorded(request: Request, recording: Recording) -> Rejected:
     hint = ""
     if request.node not in units:
         near = get_close_matches(request.node, units, n=1)
-        hint = (
-            f"it has calls of {near[0]}"
-            if near
-            else f"it has calls of {', '.join(units[:8]) or 'no unit'}"
-        )
+        hint = f"it has calls of {', '.join(near or units[:8]) or 'no unit'}"
     elif before := recording.attempts(request):
         hint = f"its {before} earlier attempt{'s' if before > 1 else ''} had no usable reply"
     return Rejected(message, hint=hint, kind="not-recorded")
