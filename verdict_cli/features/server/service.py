@@ -6,10 +6,11 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 from prometheus_client import (
     CollectorRegistry,
@@ -59,42 +60,28 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        registry = self._registry
-        self._requests = Counter(
-            "verdict_requests", "Requests.", ["endpoint", "status"], registry=registry
-        )
+        counter = partial(Counter, registry=self._registry)
+        self._requests = counter("verdict_requests", "Requests.", ["endpoint", "status"])
         self._seconds = Histogram(
             "verdict_request_seconds",
             "Time from a request to its response.",
             ["endpoint"],
             buckets=_SECONDS,
-            registry=registry,
+            registry=self._registry,
         )
-        self._rows = Counter("verdict_rows", "Rows judged.", ["status"], registry=registry)
-        self._failures = Counter(
-            "verdict_failures", "Rows that failed, by kind.", ["kind"], registry=registry
-        )
-        self._shed = Counter("verdict_shed", "Rejected requests.", ["status"], registry=registry)
-        self._calls = Counter(
-            "verdict_model_calls", "Model calls.", ["model", "outcome"], registry=registry
-        )
-        self._tokens = Counter(
-            "verdict_tokens", "Tokens of model calls.", ["model", "kind"], registry=registry
-        )
-        self._cost = Counter(
-            "verdict_cost_usd",
-            "Cost of model calls in US dollars, where the price is known.",
-            ["model"],
-            registry=registry,
-        )
-        self._reloads = Counter(
-            "verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=registry
-        )
+        self._rows = counter("verdict_rows", "Rows judged.", ["status"])
+        self._failures = counter("verdict_failures", "Rows that failed, by kind.", ["kind"])
+        self._shed = counter("verdict_shed", "Rejected requests.", ["status"])
+        self._calls = counter("verdict_model_calls", "Model calls.", ["model", "outcome"])
+        self._tokens = counter("verdict_tokens", "Tokens of model calls.", ["model", "kind"])
+        cost = "Cost of model calls in US dollars, where the price is known."
+        self._cost = counter("verdict_cost_usd", cost, ["model"])
+        self._reloads = counter("verdict_reloads", "Reloads of the pipeline.", ["outcome"])
         self._pipeline = Gauge(
             "verdict_pipeline_info",
             "The active pipeline.",
             ["name", "fingerprint"],
-            registry=registry,
+            registry=self._registry,
         )
 
     def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
@@ -114,10 +101,9 @@ class Metrics:
             self._failures.labels(failure.kind).inc()
         for call in calls:
             model, reply = call.request.model.name, call.reply
-            self._calls.labels(
-                model, call.failure or ("cached" if reply and reply.cached else "ok")
-            ).inc()
-            if reply is not None and not reply.cached:
+            is_cached = reply is not None and reply.cached
+            self._calls.labels(model, call.failure or ("cached" if is_cached else "ok")).inc()
+            if reply is not None and not is_cached:
                 self._tokens.labels(model, "prompt").inc(reply.usage.prompt_tokens)
                 self._tokens.labels(model, "completion").inc(reply.usage.completion_tokens)
                 self._cost.labels(model).inc(reply.cost_usd or 0.0)
@@ -267,19 +253,12 @@ class ActivePipeline(Struct, frozen=True):
     def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
-        column = (
-            None
-            if types is None
-            else _local_image_column(types, {**values, **rename_columns(self.columns, values)})
-        )
-        if column is not None:
-            raise DataError(
-                Problem(
-                    "schema",
-                    f"the column {column!r} is not an http:, https: or data: URL of an image",
-                    "the server does not read local files",
-                )
-            )
+        columns = {**values, **rename_columns(self.columns, values)}
+        path = None if types is None else _local_image(types, columns)
+        if path is not None:
+            name = path.removeprefix(".")
+            message = f"the column {name!r} is not an http:, https: or data: URL of an image"
+            raise DataError(Problem("schema", message, "the server does not read local files"))
         return self.session.row(values, index)
 
     def is_accepted(self, result: Result) -> bool | None:
@@ -382,7 +361,24 @@ class Service:
         pipeline = self.active
         row = pipeline.row(values)
         with self.admission.admit(1):
-            return await self._judge_row(pipeline, row, until)
+            started = perf_counter()
+            result, status = await self._result(pipeline, row, until)
+            took_s = perf_counter() - started
+        self.metrics.count_row(result.failure, result.calls)
+        accepted: bool | None = None
+        if result.status == "ok":
+            try:
+                accepted = pipeline.is_accepted(result)
+            except RowError as error:
+                result = replace(result, failure=Failure(error.failure, error.message, ""))
+        is_open = self.settings.policy == "open"
+        document = outcome(pipeline.plan, result)
+        if pipeline.accept is not None:
+            document["accepted"] = accepted if result.status == "ok" else is_open
+        document["latency_s"] = took_s
+        if is_open or document["status"] != "failed":
+            status = 200
+        return ServiceAnswer(status, document, paid_usage([result]))
 
     async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
         """The results of rows, for decisions. Raises what `judge_row` does."""
@@ -411,31 +407,6 @@ class Service:
             result = Result(row, no_outputs, Failure(error.failure, error.message, ""))
         return result, status
 
-    async def _judge_row(self, pipeline: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
-        started = perf_counter()
-        result, status = await self._result(pipeline, row, until)
-        answer = self.answer(pipeline, result)
-        answer.document["latency_s"] = perf_counter() - started
-        self.metrics.count_row(result.failure, result.calls)
-        if answer.document["status"] != "failed" or self.settings.policy == "open":
-            return answer
-        return replace(answer, status=status)
-
-    def answer(self, pipeline: ActivePipeline, result: Result) -> ServiceAnswer:
-        """The outcome as a document, with `accepted` if the server has --accept."""
-        accepted: bool | None = None
-        if result.status == "ok":
-            try:
-                accepted = pipeline.is_accepted(result)
-            except RowError as error:
-                result = structs.replace(result, failure=Failure(error.failure, error.message, ""))
-        document = outcome(pipeline.plan, result)
-        if pipeline.accept is not None:
-            document["accepted"] = (
-                self.settings.policy == "open" if result.status != "ok" else accepted
-            )
-        return ServiceAnswer(200, document, paid_usage([result]))
-
 
 def paid_usage(results: Iterable[Result]) -> Usage:
     """The tokens of the calls that were made, without replies that were there already."""
@@ -447,13 +418,8 @@ def paid_usage(results: Iterable[Result]) -> Usage:
     return total
 
 
-def _local_image_column(types: RecordType, values: Mapping[str, Any]) -> str | None:
-    """The path of the first image column, at any depth, whose value is a local file; None if there is none."""
-    inside = _local_image(types, values)
-    return None if inside is None else inside.removeprefix(".")
-
-
 def _local_image(kind: FieldType, value: Any) -> str | None:
+    """The path of the first image, at any depth, that is a local file; None if there is none."""
     kind, value = without_null(kind), cell_value(value, kind)
     parts: Iterable[tuple[str, FieldType, Any]] = ()
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
