@@ -94,7 +94,7 @@ class JudgeSession:
         self.pinned: tuple[Call, ...] = ()
         self._observer = observer or RunObserver()
         self._sources = RowInputs(plan, folder)
-        chain = client.chain(self._observer, signal or StopSignal())
+        chain = client.chain(self._observer, signal)
         self._context = Context(
             chain.ask,
             seed=seed,

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.middleware.chain import Chain, RunCalls, StopSignal, build_chain
+from verdict_cli.llm.middleware.chain import Chain, StopSignal, build_chain
 from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.middleware.replies import OwnCalls, ReplySources
@@ -63,19 +63,19 @@ class ModelClient(Struct):
         renamed: Callable[[str], str] | None = None,
         defer: Callable[[Request, bytes], Awaitable[Reply | None]] | None = None,
     ) -> Chain:
-        """The middleware around the providers; see `RunCalls` and `ReplySources`."""
-        calls = RunCalls(
+        """The middleware around the providers; see `build_chain` and `ReplySources`."""
+        return build_chain(
+            self.providers.ask,
             self.limiters,
             self.spending,
             self.leaders,
-            stop=stop or StopSignal(),
-            replies=ReplySources(own, reuse, self.store, defer=defer),
+            ReplySources(own, reuse, self.store, defer=defer),
+            stop or StopSignal(),
             recorded=self.recorded,
             is_spared=is_spared,
             renamed=renamed,
             watch=observer.calls,
         )
-        return build_chain(self.providers.ask, calls)
 
     async def close(self) -> None:
         """Close connections. The store is closed by whoever opened it."""

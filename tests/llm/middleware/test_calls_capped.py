@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.middleware.chain import RunCalls, build_chain
+from verdict_cli.llm.middleware.budget import Spending
+from verdict_cli.llm.middleware.chain import StopSignal, build_chain
 from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS, circuit_breaker
+from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
+from verdict_cli.llm.middleware.replies import ReplySources
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -104,8 +107,15 @@ def test_built_in_models_and_recordings_are_neither_counted_nor_asked_for_logpro
         return answer
 
     async def go() -> list[Any]:
-        calls = RunCalls(RateLimiters(), is_spared=lambda _: False)
-        ask = build_chain(provider, calls).ask
+        ask = build_chain(
+            provider,
+            RateLimiters(),
+            Spending(),
+            PrefixLeaders(),
+            ReplySources(),
+            StopSignal(),
+            is_spared=lambda _: False,
+        ).ask
         messages = (Message("user", ""),)
         requests = [
             Request(Row(place, place, {}), "judge", Model(name=name), messages, top_logprobs=5)

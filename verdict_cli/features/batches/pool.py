@@ -78,6 +78,10 @@ class _Unsent:
         self.file.close()
 
 
+def _custom_id(request: Request, digest: bytes) -> str:
+    return f"{digest.hex()}-{request.attempt}"
+
+
 class BatchPool:
     """The calls of a run that batches answer: see `CallPool`. Batches stay in flight when the run is stopped."""
 
@@ -96,9 +100,7 @@ class BatchPool:
         """The requests that are pooled or are being committed."""
         self._queue_full = False
         self._failed_in_a_row = 0
-        self._claimed = ""
-        """The request whose result was given to a call that is not stored yet."""
-        own.on_stored = self._forget_claimed
+        own.on_stored = self._forget
 
     async def start(self) -> None:
         """Find the batches that an earlier process has sent."""
@@ -119,16 +121,14 @@ class BatchPool:
     async def defer(self, request: Request, digest: bytes) -> Reply | None:
         """The reply of a call that a batch has answered. Pools one that a batch is to answer, and raises Pending. Retryable where
         too many batches have not answered it; None where it is made in the ordinary way."""
-        self._claimed = ""
         if not self._options.takes(request.model):
             return None
-        name = f"{digest.hex()}-{request.attempt}"
+        name = _custom_id(request, digest)
         earlier = self._sent.find(name)
         if name in self._pooled or self._sent.is_in_flight(earlier):
             raise Pending("the call waits for a batch")
         most = 1 if self._options.fallback else MOST_ATTEMPTS
         if earlier is not None and (earlier.result is not None or earlier.tries >= most):
-            self._claimed = name
             if earlier.result is not None:
                 api = self._sent.api(request.model)
                 return read_result(request, earlier, api)
@@ -142,11 +142,10 @@ class BatchPool:
         await self._pool(request, name, 1 if earlier is None else earlier.tries + 1)
         raise Pending("the call waits for a batch")
 
-    def _forget_claimed(self) -> None:
-        """Remove the request whose result has been stored as a call: it would be charged a second time."""
-        if self._claimed:
-            self._sent.database.remove(self._claimed, TABLE)
-            self._claimed = ""
+    def _forget(self, request: Request, digest: bytes | None) -> None:
+        """Remove a request whose result has been stored as a call: it would be charged a second time."""
+        if digest is not None:
+            self._sent.database.remove(_custom_id(request, digest), TABLE)
 
     async def answer(self) -> bool:
         """Send what is pooled, and wait until batches have ended. A small batch waits for more while earlier ones are in flight."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import VerdictError
@@ -34,25 +34,6 @@ class StopSignal(Struct, frozen=True):
     confirm: Callable[[], Awaitable[None]] | None = None
 
 
-class RunCalls(Struct, frozen=True):
-    """What the calls of a run share: what its middleware is made from."""
-
-    limiters: RateLimiters
-    spending: Spending = field(default_factory=Spending)
-    leaders: PrefixLeaders = field(default_factory=PrefixLeaders)
-    stop: StopSignal = StopSignal()
-    replies: ReplySources = ReplySources()
-    """Where replies are looked for before a model is called."""
-    recorded: bool = False
-    """All replies come from a recording, so nothing is looked for."""
-    is_spared: Callable[[Request], bool] | None = None
-    """Whether a request's rejection loses no row; None where no circuit breaker is wanted."""
-    renamed: Callable[[str], str] | None = None
-    """The units' names for the provider, where they differ from those in the run."""
-    watch: Callable[[Ask], Ask] = lambda ask: ask
-    """What follows each call, such as a trace."""
-
-
 class Chain(Struct, frozen=True):
     """``ask`` makes a call; ``forget`` takes a request whose reply cannot be read."""
 
@@ -73,48 +54,60 @@ def with_renamed_units(
     )
 
 
-def build_chain(provider: Ask, calls: RunCalls) -> Chain:
+def build_chain(
+    provider: Ask,
+    limiters: RateLimiters,
+    spending: Spending,
+    leaders: PrefixLeaders,
+    sources: ReplySources,
+    stop: StopSignal,
+    *,
+    recorded: bool = False,
+    is_spared: Callable[[Request], bool] | None = None,
+    renamed: Callable[[str], str] | None = None,
+    watch: Callable[[Ask], Ask] = lambda ask: ask,
+) -> Chain:
     """All middleware around ``provider``, from the inside out. Retries are outside of all, in `run/attempts.py`, because a
-    reply is found to be unreadable only after it has returned."""
-    stop, renamed = calls.stop, calls.renamed
+    reply is found to be unreadable only after it has returned.
+
+    Args:
+        sources: Where replies are looked for before a model is called.
+        recorded: All replies come from a recording, so nothing is looked for.
+        is_spared: Whether a request's rejection loses no row; None where no circuit breaker is wanted.
+        renamed: The units' names for the provider, where they differ from those in the run.
+        watch: What follows each call, such as a trace.
+    """
     # A span is a call that is made, not one that waits or is recalled.
-    ask = calls.watch(provider)
+    ask = watch(provider)
     if stop.confirm is not None:
         # The last thing before a call is made: another process may have taken the run over meanwhile.
         ask = _confirmed(ask, stop.confirm, stop.stop)
     # Inside of the rate limit, so that a call that waited for it is checked when its turn comes.
-    ask = check_budget(ask, calls.spending, stop.is_set, stop.stop)
-    ask = rate_limited(ask, calls.limiters)
+    ask = check_budget(ask, spending, stop.is_set, stop.stop)
+    ask = rate_limited(ask, limiters)
     # Built-in models and recordings cost nothing, and no server limits them.
     ask_local = ask if renamed is None else with_renamed_units(ask, renamed)
-    if calls.recorded:
+    if recorded:
         return Chain(ask_local, _forget_nothing)
     # Below the cache, which has an answer to each question, and outside of the limits, which count requests.
     ask = require_logprobs(pack_questions(ask))
     # Outside of the rate limit: a call that waits for its prefix to be cached holds no slot.
-    ask = calls.leaders.around(ask)
+    ask = leaders.around(ask)
     if renamed is not None:
         ask = with_renamed_units(ask, renamed)
+        sources = replace(sources, rename=with_renamed_units(lambda request: request, renamed))
     # Inside of the sources of replies, so that what it refuses is not stored: the resumed run makes these calls again.
-    if calls.is_spared is not None:
-        ask = circuit_breaker(ask, calls.is_spared)
+    if is_spared is not None:
+        ask = circuit_breaker(ask, is_spared)
     # Outside of all that a call waits for: a reply that is there is neither limited nor paid.
-    ask, forget = _with_sources(ask, calls)
+    forget: Forget = _forget_nothing
+    if sources.own is not None or sources.store is not None or sources.reuse:
+        ask, forget = answer_from(ask, sources)
 
     def ask_either(request: Request) -> Awaitable[Reply]:
         return ask_local(request) if is_local(request.model.name) else ask(request)
 
     return Chain(ask_either, forget)
-
-
-def _with_sources(ask: Ask, calls: RunCalls) -> tuple[Ask, Forget]:
-    """``ask`` where no source has the reply, and what marks a reply that cannot be read."""
-    sources, renamed = calls.replies, calls.renamed
-    if sources.own is None and sources.store is None and not sources.reuse:
-        return ask, _forget_nothing
-    if renamed is not None:
-        sources = replace(sources, rename=with_renamed_units(lambda request: request, renamed))
-    return answer_from(ask, sources)
 
 
 def _confirmed(

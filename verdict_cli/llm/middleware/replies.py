@@ -51,7 +51,8 @@ class OwnCalls(Struct):
 
     ``first`` is the number of the first call of this process. ``attempts`` has the last attempt of calls of unfinished rows
     that were made more than once. ``answered`` has the calls of rows that are being run. ``passes``: rows are run several
-    times, until each of their calls has an answer. ``on_stored`` is called when a call has been added to the database.
+    times, until each of their calls has an answer. ``on_stored`` gets the request of a call that has been added to the database, and its
+    digest.
     """
 
     database: Database
@@ -59,7 +60,7 @@ class OwnCalls(Struct):
     attempts: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
     answered: dict[Place, Answered] = field(default_factory=dict)
     passes: bool = False
-    on_stored: Callable[[], None] = lambda: None
+    on_stored: Callable[[Request, bytes | None], None] = lambda *_: None
 
     @property
     def resumed(self) -> bool:
@@ -82,7 +83,7 @@ class OwnCalls(Struct):
             usable=usable,
             messages=request.messages,
         )
-        self.on_stored()
+        self.on_stored(request, digest)
         self.answered[place] = Answered(call.number)
         if self.passes and request.attempt:
             self.attempts[place[:4]] = request.attempt
