@@ -83,9 +83,11 @@ NEVER = [
     ("boolean", ["yes", "no"], "predictions are false or true, targets are text such as"),
     ("boolean", ["Yes", "No"], "`prediction: \"'yes' if output.score else 'no'\"`"),
     ("{values: [bad, ok]}", ["BAD", "Ok"], "`target: source.label | lower`"),
-    ("{range: [1, 5]}", ["1", "5"], "`int`"),
-    ("{min: 0, max: 1}", ["0.5", "1"], "`float`"),
-    ("{values: ['1', '2']}", [1, 2], "`string`"),
+    ("{range: [1, 5]}", ["1", "5"], "`target: source.label | float`"),
+    ("{range: [1, 5]}", ["1", "5", "N/A"], "`target: source.label | float(none)`"),
+    ("{range: [1, 5]}", ["good", "bad"], "correct the labels or the scale"),
+    ("{min: 0, max: 1}", ["0.5", "1"], "`target: source.label | float`"),
+    ("{values: ['1', '2']}", [1, 2], "`target: source.label | string`"),
 ]
 
 
@@ -104,6 +106,10 @@ class TestLabels:
             )
             assert message in done.err
         assert not (shell.folder / "runs").exists()
+        if message.startswith("`target: "):
+            cure = message.strip("`").removeprefix("target: ")
+            config.write_text(config.read_text().replace("target: source.label", f"target: {cure}"))
+            assert shell("validate", config, rows).code == 0
 
     @pytest.mark.parametrize(
         ("said", "label", "cure"),

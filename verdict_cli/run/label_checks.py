@@ -21,8 +21,17 @@ def _hint(counts: LabelCounts) -> str:
     if (column := _column_with_blanks(counts)) is not None:
         return f'read the column as numbers: `dataset: {{schema: {{{column}: "float?"}}}}`, in which blanks are missing'
     target = _operand(counts.target.text)
-    filters = "or `upper`, `trim`, `int`, `float`, `string`"
-    return f"correct the labels or the scale, or convert the labels: `target: {target} | lower` ({filters})"
+    labels = [label for _, label in counts.seen.values()]
+    texts = [label for label in labels if isinstance(label, str)]
+    numbers = [text for text in texts if _is_number(text)]
+    if counts.numeric and numbers:
+        is_all = len(numbers) == len(texts) and not counts.others
+        read = "float`" if is_all else "float(none)`, which makes other text null"
+        return f"read the labels as numbers: `target: {target} | {read}"
+    if counts.numeric is False and not texts:
+        return f"read the labels as text: `target: {target} | string`"
+    convert = f", or convert the labels: `target: {target} | lower` (or `upper`, `trim`)"
+    return f"correct the labels or the scale{'' if counts.numeric else convert}"
 
 
 def _conversion_of_text(counts: LabelCounts) -> str:
