@@ -229,3 +229,10 @@ def test_the_budget_ends_the_judging(loopback, monkeypatch):
     with Judge(Pipeline("p", model=model) >> unit, budget=0.5) as judge, pytest.raises(BudgetError):
         for _ in range(20):
             judge({"a": "x"})
+
+
+@pytest.mark.parametrize("budget", [float("nan"), -1, "1"])
+def test_a_budget_that_could_not_be_kept_is_refused(budget):
+    with pytest.raises(UsageError, match="budget is"):
+        Judge(jury(), budget=budget)
+    Judge(jury(), budget=0).close()

@@ -189,6 +189,9 @@ class Judge:
             raise UsageError(
                 f"concurrency is {concurrency!r}, expected a whole number of at least 1"
             )
+        is_number = isinstance(budget, int | float) and budget >= 0
+        if budget is not None and not is_number:  # NaN would never be spent
+            raise UsageError(f"budget is {budget!r}, expected US dollars, such as 0.5")
         self._pipeline = pipeline
         self._make = partial(
             type(self),
