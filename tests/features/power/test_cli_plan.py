@@ -165,6 +165,9 @@ def test_a_value_needs_no_labels(shell):
     [
         ((), "--half-width"),
         (("--half-width", "0"), "not above 0"),
+        (("--half-width", "nan"), "the value of --half-width is nan"),
+        (("--half-width", "2"), "2% is 0.02"),
+        (("--mde", "1"), "1% is 0.01"),
         (("--half-width", "0.1", "--expect", "1.5"), "--expect"),
         (("--mde", "0.2", "--discordant", "0.1"), "--discordant"),
         (("--half-width", "0.1", "--pilot", "nowhere"), "nowhere"),

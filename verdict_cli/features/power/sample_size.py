@@ -313,6 +313,12 @@ def needed(
     want: RequirementOptions, evaluation: Evaluation
 ) -> tuple[list[JsonObject], tuple[str, Parts] | None, list[str]]:
     """What is needed, the repeated unit of the pilot with the parts of its variance, and notes on both."""
+    for option, value in (("--half-width", want.half_width), ("--mde", want.mde)):
+        if value is not None and value >= 1 and is_share(want.metric):
+            raise UsageError(
+                f"{option} {value:g}: {want.metric} is a share from 0 to 1",
+                hint=f"{value:g}% is {value / 100:g}",
+            )
     pilots = [Pilot(load_run(path), want.name, want.metric) for path in want.pilot or ()]
     for path, pilot in zip(want.pilot or (), pilots, strict=True):
         if want.name not in pilot.run.plan.evaluations:

@@ -211,7 +211,11 @@ def _planned(
             built = options.built(file, off=variant.off)
         except SpecError as error:
             problems += [
-                structs.replace(problem, message=f"variant {variant.name}: {problem.message}")
+                structs.replace(
+                    problem,
+                    file=problem.file if problem.file != "--set" else str(path),
+                    message=f"variant {variant.name}: {problem.message}",
+                )
                 for problem in error.problems
             ]
             continue
