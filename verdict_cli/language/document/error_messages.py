@@ -165,6 +165,7 @@ _TYPES = {
 }
 
 
+_LISTS = {"tuple_type", "list_type"}
 _OF_ANOTHER_FORM = {"too_short", *_TYPES}
 """What is found of a value in whose parts there are mistakes, too: it is of a form that is not meant."""
 
@@ -219,7 +220,6 @@ def explain_error(
     for path, finding in findings.items():
         if path in entered and finding.kinds <= _OF_ANOTHER_FORM:
             continue
-        finding.replacement = _replacement(finding, document)
         words = _words(finding, document)
         if words.code == "unknown-key" and finding.owner is not None:
             feature = feature_of(finding.owner.__name__, finding.key)
@@ -230,7 +230,7 @@ def explain_error(
             words.hint,
             finding.path,
             key=words.at_key,
-            replacement=finding.replacement,
+            replacement=1 if finding.path == ("verdict",) else words.replacement,
         )
     renamed = {
         (*path[:-1], problem.hint.removeprefix("did you mean '").removesuffix("'?"))
@@ -245,27 +245,6 @@ def explain_error(
     }
 
 
-def _replacement(finding: _Finding, document: Document) -> Any:
-    """The value that is surely meant; None where there is none."""
-    value, path, kinds = finding.value, finding.path, finding.kinds
-    replacement: Any = None
-    if path == ("name",) and isinstance(value, str):
-        replacement = "-".join(re.findall(r"[a-z0-9_]+", value.lower())) or "judge"
-    elif path == ("verdict",):
-        replacement = 1
-    elif kinds <= {"tuple_type", "list_type"} and value is not None:
-        replacement = [value]
-    elif kinds <= {"float_type", "int_type"} and isinstance(value, str):
-        replacement = _number_of(value)
-    elif _is_bare_metric(finding):
-        evaluations = _evaluation_names(document)
-        if len(evaluations) == 1 and value not in evaluations:
-            replacement = f"{evaluations[0]}.{value}"
-    elif finding.kind in _NO_FORM and (expected := _expected(finding.annotation)):
-        replacement = expected.replacement(value)
-    return replacement
-
-
 def _number_of(text: str) -> float | None:
     """The number that a text has: `90%` is 0.9."""
     match = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*", text)
@@ -274,27 +253,14 @@ def _number_of(text: str) -> float | None:
     return float(match[1]) / 100 if match[2] else float(match[1])
 
 
-def _is_bare_metric(finding: _Finding) -> bool:
-    """Whether a gate names a metric without its evaluation, or an evaluation without a metric."""
-    is_word = finding.kind == "string_pattern_mismatch" and "." not in finding.value
-    return is_word and finding.key == "metric"
-
-
-def _evaluation_names(document: Document) -> list[Any]:
-    evaluations = document.data.get("evaluate")
-    return list(evaluations) if isinstance(evaluations, dict) else []
-
-
 class _Finding(Struct):
-    """What pydantic found at a path: the first detail, the kinds of all details there, and what was expected.
-    ``replacement`` is the value that is surely meant."""
+    """What pydantic found at a path: the first detail, the kinds of all details there, and what was expected."""
 
     detail: Any
     kinds: set[str]
     owner: type[BaseModel] | None
     annotation: Any
     path: KeyPath
-    replacement: Any = None
 
     @property
     def kind(self) -> str:
@@ -318,36 +284,32 @@ class _Finding(Struct):
 
 
 class _Words(NamedTuple):
-    """What is said of it; ``at_key``: the problem is the key, not its value."""
+    """What is said of it; ``at_key``: the problem is the key, not its value. ``replacement`` is the value that is surely
+    meant, None where there is none."""
 
     code: str
     message: str
     hint: str
     at_key: bool = False
+    replacement: Any = None
 
 
 def _words(finding: _Finding, document: Document) -> _Words:
     by_kind = _WORDS.get(finding.kind)
     if by_kind is not None:
         return by_kind(finding)
-    value, path, kinds = finding.value, finding.path, finding.kinds
+    value, path = finding.value, finding.path
     if path == ("name",) and isinstance(value, str):
         message = f"{value!r}: a name has small letters, digits, - and _"
-        return _Words("wrong-value", message, f"write `{finding.replacement}`")
+        name = "-".join(re.findall(r"[a-z0-9_]+", value.lower())) or "judge"
+        return _Words("wrong-value", message, f"write `{name}`", replacement=name)
     if path == ("units",) and isinstance(value, list):
         message = "`units` declares types of units; the steps stand under `pipeline`"
         return _Words("unknown-key", message, "did you mean 'pipeline'?", at_key=True)
-    if kinds <= _TYPES.keys():
-        wanted = dict.fromkeys(_TYPES[expected] for expected in sorted(kinds, key=[*_TYPES].index))
-        if "float_type" in kinds:
-            wanted.pop(_TYPES["int_type"], None)
-        message = f"expected {' or '.join(wanted)}, found {display_value(value)}"
-        hint = _form_hint(finding)
-        if isinstance(finding.replacement, float):
-            hint = f"write `{finding.replacement:g}`"
-        return _Words("wrong-type", message, hint, at_key=_is_of_key(finding.detail))
-    if _is_bare_metric(finding):
-        return _bare_metric(finding, document)
+    if finding.kinds <= _TYPES.keys():
+        return _wrong_type(finding)
+    if finding.key == "metric" and finding.kind == "string_pattern_mismatch" and "." not in value:
+        return _bare_metric(value, document)
     at_key = _is_of_key(finding.detail)
     limit = _LIMITS.get(finding.kind, finding.kind.replace("_", " ")).format(**finding.context)
     if finding.context.get("pattern") == NOT_BLANK:
@@ -356,13 +318,32 @@ def _words(finding: _Finding, document: Document) -> _Words:
     return _Words("wrong-value", f"{display_value(value)}: {limit}", purpose, at_key)
 
 
-def _bare_metric(finding: _Finding, document: Document) -> _Words:
-    value = finding.value
-    if value in _evaluation_names(document):
+def _wrong_type(finding: _Finding) -> _Words:
+    value, kinds = finding.value, finding.kinds
+    expected = dict.fromkeys(_TYPES[kind] for kind in sorted(kinds, key=[*_TYPES].index))
+    if "float_type" in kinds:
+        expected.pop(_TYPES["int_type"], None)
+    message = f"expected {' or '.join(expected)}, found {display_value(value)}"
+    hint, replacement = _form_hint(finding), None
+    if kinds <= _LISTS and value is not None:
+        replacement = [value]
+    elif kinds <= {"float_type", "int_type"} and isinstance(value, str):
+        replacement = _number_of(value)
+        hint = hint if replacement is None else f"write `{replacement:g}`"
+    return _Words("wrong-type", message, hint, _is_of_key(finding.detail), replacement)
+
+
+def _bare_metric(value: str, document: Document) -> _Words:
+    """A gate that names a metric without its evaluation, or an evaluation without a metric."""
+    evaluations = document.data.get("evaluate")
+    names = list(evaluations) if isinstance(evaluations, dict) else []
+    if value in names:
         message = f"{display_value(value)} is an evaluation, and the gate names none of its metrics"
         return _Words("wrong-value", message, f"write `{value}.METRIC`")
-    hint = f"write `{finding.replacement or f'EVALUATION.{value}'}`"
-    return _Words("wrong-value", f"{display_value(value)} names no evaluation", hint)
+    message = f"{display_value(value)} names no evaluation"
+    metric = f"{names[0]}.{value}" if len(names) == 1 else None
+    hint = f"write `{metric or f'EVALUATION.{value}'}`"
+    return _Words("wrong-value", message, hint, replacement=metric)
 
 
 def _without_feature(key: str, feature: str) -> _Words:
@@ -394,7 +375,8 @@ def _no_form(finding: _Finding) -> _Words:
     if expected is None:
         message = f"{display_value(finding.value)} is none of the possible forms"
         return _Words("wrong-type", message, "")
-    return _Words("wrong-type", *expected.words(finding.value))
+    message, hint = expected.words(finding.value)
+    return _Words("wrong-type", message, hint, replacement=expected.replacement(finding.value))
 
 
 def _not_listed(finding: _Finding) -> _Words:
@@ -478,9 +460,9 @@ def _form_hint(finding: _Finding) -> str:
     hint = ""
     if isinstance(value, list) and owner is not None and plural in known_keys(owner):
         hint = f"for several write `{plural}: [{', '.join(map(str, value))}]`"
-    elif kinds <= {"tuple_type", "list_type"} and isinstance(value, dict):
+    elif kinds <= _LISTS and isinstance(value, dict):
         hint = f"begin each entry of `{key}` with `- `"
-    elif kinds <= {"tuple_type", "list_type"} and isinstance(value, str | int | float):
+    elif kinds <= _LISTS and isinstance(value, str | int | float):
         hint = f"write `[{value}]`"
     elif kinds <= {"dict_type"} and isinstance(value, list):
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
