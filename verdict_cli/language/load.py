@@ -40,12 +40,6 @@ class Spec(Struct, frozen=True):
     fence: PathPolicy = ANYWHERE
     unit_types: UnitTypes = field(default_factory=dict)
 
-    def problem(
-        self, code: str, message: str, hint: str, path: KeyPath, *, key: bool = False
-    ) -> Problem:
-        """A problem at a path of this file."""
-        return self.document.problem(code, message, hint, path, key=key)
-
 
 class InvalidFile(SpecError):
     """A file that the classes refuse. ``mistakes`` has each problem by the path of what is wrong."""

@@ -137,7 +137,7 @@ class Namespace(Struct, eq=False, dict=True):
         self, code: str, message: str, hint: str, path: KeyPath, *, key: bool = False
     ) -> None:
         """Report a problem at a path of this file."""
-        self.tell(self.spec.problem(code, message, hint, path, key=key))
+        self.tell(self.spec.document.problem(code, message, hint, path, key=key))
 
     def check(self) -> None:
         """Check all named declarations, used or not."""
@@ -493,7 +493,7 @@ def missing_prompt(spec: Spec, unit: LLMUnit, path: KeyPath) -> Problem | None:
     """The problem of a unit that has no prompt and whose type has none by default."""
     if unit.prompt_key is not None or unit.default_prompt() is not None:
         return None
-    return spec.problem(
+    return spec.document.problem(
         "missing-key", f"a {unit.type_name} needs a `prompt`", "write what the model is asked", path
     )
 
@@ -510,7 +510,7 @@ def _unused_problems(spec: Spec) -> Iterator[Problem]:
         if isinstance(part, ConfigModel):
             code = next((code for kind, code in _CODES.items() if isinstance(part, kind)), None)
             if code is not None and (issue := part.broken_rule()):
-                yield spec.problem(code, issue.message, issue.hint, (*path, *issue.path))
+                yield spec.document.problem(code, issue.message, issue.hint, (*path, *issue.path))
             if isinstance(part, LLMUnit) and (missing := missing_prompt(spec, part, path)):
                 yield missing
             fields = type(part).model_fields

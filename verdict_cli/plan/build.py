@@ -351,7 +351,8 @@ class _Build:
             fence=self.spec.fence,
             braces=tuple(self.braces),
             evaluation_locations={
-                name: self.spec.problem("", "", "", ("evaluate", name)) for name in measured
+                name: self.spec.document.problem("", "", "", ("evaluate", name))
+                for name in measured
             },
             studies=studies,
             groups=groups,
@@ -480,7 +481,7 @@ class _Build:
         """A warning for each limit that any value meets."""
         hint = "give a limit that a bad run fails"
         return [
-            self.spec.problem("idle-gate", message, hint, ("gates", index, "min"))
+            self.spec.document.problem("idle-gate", message, hint, ("gates", index, "min"))
             for index, message in idle_limits(self.spec.file.gates, scales)
         ]
 

@@ -4,7 +4,7 @@ sample values before anything runs."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from msgspec import Struct
@@ -214,12 +214,10 @@ RESOLVED_ROOTS = ("previous", "input")
 
 
 class PythonCall(Struct, frozen=True):
-    """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
-    `input` have at this node, where no row adds to them."""
+    """A function that is called with a row's values, as an expression is."""
 
     code: Function
     scope: NodeScope
-    words: Mapping[str, tuple[str, ...]]
 
     @property
     def text(self) -> str:
@@ -230,14 +228,7 @@ class PythonCall(Struct, frozen=True):
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         scope = self.scope.at_row(values["previous"])
         arguments = {
-            name: _ResolvedRoot(
-                name,
-                values,
-                scope,
-                self.words[name] if scope is self.scope else _words(name, scope),
-            )
-            if name in RESOLVED_ROOTS
-            else values[name]
+            name: _ResolvedRoot(name, values, scope) if name in RESOLVED_ROOTS else values[name]
             for name in self.code.parameters
         }
         try:
@@ -272,10 +263,13 @@ class OutputCall(PythonCall, frozen=True):
 class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
-    def __init__(
-        self, root: str, values: RowValues, scope: NodeScope, words: tuple[str, ...]
-    ) -> None:
-        self.root, self.values_, self.scope, self.words = root, values, scope, words
+    def __init__(self, root: str, values: RowValues, scope: NodeScope) -> None:
+        self.root, self.values_, self.scope = root, values, scope
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """What has a meaning here."""
+        return _words(self.root, self.scope)
 
     def __getitem__(self, word: str) -> Any:
         try:
@@ -304,13 +298,15 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     uses = scope.uses
     inputs, needs = set(uses.inputs), set(uses.needs)
-    words = {root: _words(root, scope) for root in RESOLVED_ROOTS if root in code.parameters}
+    for root in RESOLVED_ROOTS:
+        if root in code.parameters:
+            _words(root, scope)
     # That a function could read a field is no reason to need it.
     uses.inputs, uses.needs = inputs, needs
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))
-    return PythonCall(code, scope, words)
+    return PythonCall(code, scope)
 
 
 def compile_output_function(
@@ -323,7 +319,7 @@ def compile_output_function(
         return None
     call = compile_python_unit(code, scope)
     output_fields = code.output_fields or otherwise or _fields_of_trial(call, key)
-    return OutputCall(code, scope, call.words, output_fields)
+    return OutputCall(code, scope, output_fields)
 
 
 def _fields_of_trial(call: PythonCall, key: str) -> RecordType:
@@ -343,7 +339,7 @@ def _fields_of_trial(call: PythonCall, key: str) -> RecordType:
         "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }
-    trial = OutputCall(call.code, scope, call.words, RecordType({}, "only a call shows them"))
+    trial = OutputCall(call.code, scope, RecordType({}, "only a call shows them"))
     try:
         return RecordType(dict.fromkeys(trial(values), UnknownType()))
     except RowError as error:

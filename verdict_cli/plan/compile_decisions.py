@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from verdict_cli.config_model import Issue
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
 from verdict_cli.language.fields.types import RecordType, ScaleType
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
@@ -120,9 +121,10 @@ def check_decisions(
     fits = True
     for name in dict.fromkeys(model.name for model in models):
         model = next(other for other in models if other.name == name)
-        for message, hint, key in _problems(unit, response, scale, model):
+        for issue in _issues(unit, response, scale, model):
             fits = False
-            context.problem("decision-model", f"model {name} {message}", hint, *key)
+            message = f"model {name} {issue.message}"
+            context.problem("decision-model", message, issue.hint, *issue.path)
     if len({is_decision_model(model) for model in context.instance.models or ()}) > 1:
         message = "decision models and chat models are not tried one after another"
         hint = "ask another model where the answer is in doubt: `escalate: {when: output.p < 0.8, to: …}`"
@@ -151,54 +153,38 @@ def check_images(context: CompileContext, prompt: CompiledPrompt, models: Sequen
         context.problem("decision-model", f"model {blind} takes no images", hint, "prompt")
 
 
-def _problems(
+def _issues(
     unit: LLMUnit, response: RecordType, scale: Scale | None, model: Model
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """(message after the model's name, hint, key) of everything that the model cannot do."""
+) -> Iterator[Issue]:
+    """Everything that the model cannot do; each message follows the model's name."""
     for setting in absent_settings(model):
-        yield f"takes no {setting}", f"remove `{setting}` from the model", ()
+        yield Issue("", f"takes no {setting}", f"remove `{setting}` from the model")
     if unit.streamed:
-        yield "streams nothing", "leave `stream` out", ("stream",)
+        yield Issue("stream", "streams nothing", "leave `stream` out")
     if unit.explanation:
-        hint = "leave it out, or let another unit explain"
-        yield (
-            f"writes no text: unit `{unit.node_name}` asks for an `explanation`",
-            hint,
-            ("explanation",),
-        )
+        message = f"writes no text: unit `{unit.node_name}` asks for an `explanation`"
+        yield Issue("explanation", message, "leave it out, or let another unit explain")
         return
     kinds = list(response.fields.values())
     if len(kinds) != 1 or not isinstance(kinds[0], ScaleType) or scale is None:
         fields = ", ".join(response.fields)
-        hint = "use one unit for each scale, and another model for texts and lists"
-        yield (
-            f"answers one question on a scale: unit `{unit.node_name}` asks for {fields}",
-            hint,
-            (),
+        message = f"answers one question on a scale: unit `{unit.node_name}` asks for {fields}"
+        yield Issue(
+            "", message, "use one unit for each scale, and another model for texts and lists"
         )
         return
     entry = family(model)
-    yield from _scale_problems(scale, DecisionLimits() if entry is None else entry.limits)
+    yield from _scale_issues(scale, DecisionLimits() if entry is None else entry.limits)
 
 
-def _scale_problems(
-    scale: Scale, limits: DecisionLimits
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _scale_issues(scale: Scale, limits: DecisionLimits) -> Iterator[Issue]:
     form = question_form(scale)
     count = len(form.options)
     most = limits.levels if form.kind == "score" else limits.options
     if form.kind != "predicate" and not max(2, limits.fewest_options) <= count <= most:
-        yield (
-            f"takes 2 to {most} options, and the scale has {count}",
-            "use a scale of fewer values",
-            ("scale",),
-        )
-    strange = next(
-        (option.token for option in form.options if option.token[:1] in ("▁", "Ġ")), None
-    )
-    if strange is not None:
-        yield (
-            f"cannot be read on a scale with the value {strange!r}",
-            "give the value another name",
-            ("scale",),
-        )
+        message = f"takes 2 to {most} options, and the scale has {count}"
+        yield Issue("scale", message, "use a scale of fewer values")
+    strange = [option.token for option in form.options if option.token[:1] in ("▁", "Ġ")]
+    if strange:
+        message = f"cannot be read on a scale with the value {strange[0]!r}"
+        yield Issue("scale", message, "give the value another name")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from verdict_cli.config_model import HintedError
 from verdict_cli.plan.place import Place
 
 Edge = tuple[int, int]
@@ -16,13 +17,11 @@ Indices = tuple[int, ...]
 """Indices of units, or of `each` steps or conditions around them."""
 
 
-class WiringError(ValueError):
+class WiringError(HintedError):
     """Two steps that cannot be linked; ``place`` is that of the layer's key."""
 
     def __init__(self, message: str, hint: str, place: Place) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message, hint)
         self.place = place
 
 
@@ -101,9 +100,8 @@ def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
             before.place,
         )
     for index, root in enumerate(after.roots):
-        for leaf in (
-            before.leaves[index : index + 1] if outer == "broadcast" else before.leaves[: index + 1]
-        ):
+        first = index if outer == "broadcast" else 0
+        for leaf in before.leaves[first : index + 1]:
             yield from link(leaf, root)
 
 

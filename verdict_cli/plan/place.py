@@ -29,7 +29,7 @@ class Place(Struct, frozen=True):
 
     def located(self, code: str, message: str, hint: str, *keys: str | int) -> Problem:
         """A problem at a key, which nobody is told of."""
-        return self.names.spec.problem(code, message, hint, (*self.path, *keys))
+        return self.names.spec.document.problem(code, message, hint, (*self.path, *keys))
 
     def problem(
         self, code: str, message: str, hint: str, *keys: str | int, key: bool = False

@@ -20,6 +20,10 @@ _UNFIT = regex(r"[ \t]$|[\r\x85\u2028\u2029]")
 """What a line of a block scalar cannot hold: space at its end, and what PyYAML takes for a line break."""
 
 
+Keys = dict[str, Any]
+"""A mapping of a pipeline file."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes YAML 1.2: whatever another reader could take for a number or a boolean is quoted."""
 
@@ -46,9 +50,9 @@ def as_yaml(data: Any) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def resolve_pipeline(names: Namespace) -> dict[str, Any]:
+def resolve_pipeline(names: Namespace) -> Keys:
     """The document of a valid pipeline, with the texts of its prompt files and the blocks of other files inlined."""
-    data: dict[str, Any] = copy.deepcopy(names.spec.document.data)
+    data: Keys = copy.deepcopy(names.spec.document.data)
     data["pipeline"] = _steps(data["pipeline"], names, names)
     for name, steps in data.get("blocks", {}).items():
         data["blocks"][name] = _steps(steps, names, names)
@@ -61,19 +65,20 @@ def _steps(steps: list[Any], names: Namespace, home: Namespace) -> list[Any]:
     return [_step(step, names, home) for step in steps]
 
 
-def _step(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+def _step(step: Keys, names: Namespace, home: Namespace) -> Keys:
     """The step as the pipeline's own file (`home`) would have to write it."""
     for key in ("layer", "block"):
         if key in step:
-            return {**_with_models(step, names, home), key: _steps(step[key], names, home)}
+            models = step if names is home else _with_models(step, names)
+            return {**models, key: _steps(step[key], names, home)}
     if "use" in step:
         return _used_block(step, names, home)
     if names is home:
         return _with_files(_without_class(step, "unit", names), names)
-    return _unit(_with_files(_merged(step, names), names), names, home)
+    return _unit(_with_files(_merged(step, names), names), names)
 
 
-def _used_block(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+def _used_block(step: Keys, names: Namespace, home: Namespace) -> Keys:
     """A block of this file stays named; one of another file is written out."""
     block = names.block(step["use"], ())
     assert block is not None
@@ -83,7 +88,7 @@ def _used_block(step: dict[str, Any], names: Namespace, home: Namespace) -> dict
     return {"block": _steps(owner.spec.document.data["blocks"][path[-1]], owner, home)}
 
 
-def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+def _with_files(step: Keys, names: Namespace) -> Keys:
     """The step with the content of its prompt file and its calibrations; an unused type's file may not have been read."""
     resolved = dict(step)
     prompt = step.get("prompt")
@@ -101,18 +106,15 @@ def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     return resolved
 
 
-def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
+def _inline(data: Keys, keys: Sequence[str], names: Namespace) -> None:
     for key in keys:
         reference = data.get(key)
-        if (
-            isinstance(reference, dict)
-            and isinstance(reference.get("file"), str)
-            and reference["file"] in names.calibrations
-        ):
-            data[key] = names.calibrations[reference["file"]]
+        file = reference.get("file") if isinstance(reference, dict) else None
+        if isinstance(file, str) and file in names.calibrations:
+            data[key] = names.calibrations[file]
 
 
-def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str, Any]:
+def _without_class(step: Keys, key: str, names: Namespace) -> Keys:
     """The step or declared type, with the keys of a Python class that it names at `key`: a reader may not have it."""
     name = step[key]
     if name in TYPES or name in names.spec.file.units:
@@ -125,7 +127,7 @@ def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str
     return {**keys, **step, key: merged.base}
 
 
-def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+def _merged(step: Keys, names: Namespace) -> Keys:
     """A step of a declared type as one of the built-in type."""
     if step["unit"] in TYPES:
         return step
@@ -136,9 +138,9 @@ def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     return {"name": snake(step["unit"]), **merged.keys, **declared, **step, "unit": merged.base}
 
 
-def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+def _unit(step: Keys, names: Namespace) -> Keys:
     """A unit of another file: the scales and models that it names there are written out."""
-    resolved = _with_models(step, names, home)
+    resolved = _with_models(step, names)
     if isinstance(resolved.get("scale"), str):
         resolved["scale"] = _scale(resolved["scale"], names)
     for key in ("response", "output"):
@@ -152,11 +154,12 @@ def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, 
     return resolved
 
 
-def _with_models(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+def _with_models(step: Keys, names: Namespace) -> Keys:
+    """A step of another file: the models that it names there are written out."""
     resolved = dict(step)
-    if names is not home and resolved.get("model") is not None:
+    if resolved.get("model") is not None:
         resolved["model"] = _model(resolved["model"], names)
-    if names is not home and resolved.get("models") is not None:
+    if resolved.get("models") is not None:
         resolved["models"] = [_model(model, names) for model in resolved["models"]]
     return resolved
 

@@ -119,6 +119,11 @@ class Uses(Struct):
     needs: set[int] = set()
     tested: set[int] = set()
 
+    def need(self, unit: Upstream) -> None:
+        """Note that the output of a unit is read."""
+        self.units.add(unit.index)
+        self.needs.add(unit.index)
+
     @property
     def needed(self) -> frozenset[int]:
         """The units without whose output the node is skipped."""
@@ -297,8 +302,8 @@ class NodeScope(Struct):
                 f"{len(units)} units are named {path[1]!r}: {ids}",
                 f"say which: `previous.{path[1]}[0].{tail[0]}`",
             )
-        self.uses.units.update(unit.index for unit in units)
-        self.uses.needs.update(unit.index for unit in units)
+        for unit in units:
+            self.uses.need(unit)
         kind = ItemsType(tuple(self._whole(unit) for unit in units))
         return Resolved(tuple(("previous", unit.id) for unit in units), kind, many=True)
 
@@ -318,8 +323,7 @@ class NodeScope(Struct):
 
     def at(self, unit: Upstream, tail: ExpressionPath) -> Resolved:
         """What a path below a unit's output means."""
-        self.uses.units.add(unit.index)
-        self.uses.needs.add(unit.index)
+        self.uses.need(unit)
         base = ("previous", unit.id)
         if not self.depth(unit):
             return resolved_below(base, unit.output, tail, unit.id, trusted=unit.pinned)

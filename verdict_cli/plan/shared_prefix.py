@@ -28,7 +28,7 @@ MOST_MARKS = 4
 def with_row_tags(nodes: Sequence[Node], columns: tuple[str, ...] | None) -> tuple[Node, ...]:
     """The nodes, with prompts whose tags (`delimit`) are made from these columns of the row (None: all of them)."""
     return tuple(
-        _with_prompt(node, node.work.prompt.with_columns(columns))
+        _with_prompt(node, structs.replace(node.work.prompt, columns=columns))
         if isinstance(node.work, LLMNode) and node.work.prompt.delimited
         else node
         for node in nodes

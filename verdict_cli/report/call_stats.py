@@ -13,10 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.extractors.bound_extractor import (
-    DEFAULTED_FIELD,
-    MASS_FIELD,
-)
+from verdict_cli.language.extractors.bound_extractor import DEFAULTED_FIELD, MASS_FIELD
 from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.plan.node import Node, Plan, PoolNode
@@ -271,6 +268,4 @@ def _same_result(early: EarlyStop, pool: Node, outputs: Sequence[JsonObject | No
 def _winners(pool: Node, values: Sequence[NamedValues]) -> list[Any]:
     assert isinstance(pool.work, PoolNode)
     unit = pool.work.unit
-    return [
-        unit.pool_seeded([value[name] for value in values], None, 0) for name, _ in pool.work.fields
-    ]
+    return [unit.pool([value[name] for value in values], None) for name, _ in pool.work.fields]

@@ -51,7 +51,7 @@ def compute(
                     [judged for judged, _ in criteria], [names for _, names in criteria], row.source
                 )
             else:
-                seeded = draw(seed, row.draw_id, written_id(node, row)) if work.unit.draws() else 0
+                seeded = draw(seed, row.draw_id, written_id(node, row))
                 output = _pool(work, before, _places(node, given), seeded)
         except AbstainedError:
             return None
@@ -129,7 +129,7 @@ def _pool(
         values = values_of[name] = [
             numbers[index](pooled_field(output, name)) for index, output in answers
         ]
-        pooled[name] = work.unit.pool_seeded(values, weights, seed)
+        pooled[name] = work.unit.pool(values, weights, seed)
         if len(answers) < len(before):
             pooled[name] = work.unit.of_the_rest(pooled[name], values)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, values_of, weights)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.paths import Resolved, unresolved
@@ -98,18 +99,15 @@ def test_all_prompts_of_a_row_have_the_same_boundary(kind, texts):
     )
     source = dict(zip("abc", texts, strict=True))
     prompts = [
-        compiled(text, kind)
-        .with_columns(("a", "b"))
+        replace(compiled(text, kind), columns=("a", "b"))
         .render(row(**source) | {"previous": {"x": text}})
         .messages
         for text in both
     ]
     marks = {re.findall("<data-([0-9a-f]{16})> and", prompt[-1].content)[-1] for prompt in prompts}
     assert len(marks) == 1
-    other = (
-        compiled(both[1], kind)
-        .with_columns(("a", "b"))
-        .render(row(**source | {"c": "another label"}))
+    other = replace(compiled(both[1], kind), columns=("a", "b")).render(
+        row(**source | {"c": "another label"})
     )
     assert other.messages == prompts[1]
 

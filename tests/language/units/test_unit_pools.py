@@ -106,26 +106,26 @@ def test_the_median_is_also_called_a_filter():
 
 def test_a_tie_is_broken_as_ties_says():
     tie = ["no", "yes", "yes", "no", "maybe"]
-    assert ModePoolUnit().pool_seeded(tie, None, 1) == "no"
-    assert ModePoolUnit(ties="first").pool_seeded(tie, None, 1) == "no"
+    assert ModePoolUnit().pool(tie, None, 1) == "no"
+    assert ModePoolUnit(ties="first").pool(tie, None, 1) == "no"
     with pytest.raises(RowError, match="tie between 'no', 'yes'"):
-        ModePoolUnit(ties="fail").pool_seeded(tie, None, 1)
+        ModePoolUnit(ties="fail").pool(tie, None, 1)
     with pytest.raises(AbstainedError):
-        ModePoolUnit(ties="abstain").pool_seeded(tie, None, 1)
-    drawn = [ModePoolUnit(ties="random").pool_seeded(tie, None, seed) for seed in range(50)]
+        ModePoolUnit(ties="abstain").pool(tie, None, 1)
+    drawn = [ModePoolUnit(ties="random").pool(tie, None, seed) for seed in range(50)]
     assert set(drawn) == {"no", "yes"}
-    assert drawn == [ModePoolUnit(ties="random").pool_seeded(tie, None, seed) for seed in range(50)]
+    assert drawn == [ModePoolUnit(ties="random").pool(tie, None, seed) for seed in range(50)]
 
 
 @pytest.mark.parametrize("ties", ["first", "fail", "abstain", "random"])
 def test_without_a_tie_ties_changes_nothing(ties):
-    assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], None, 1) == 2
-    assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], [3.0, 1.0, 1.0], 1) == 1
+    assert ModePoolUnit(ties=ties).pool([1, 2, 2], None, 1) == 2
+    assert ModePoolUnit(ties=ties).pool([1, 2, 2], [3.0, 1.0, 1.0], 1) == 1
 
 
 def test_a_tie_of_weights_is_detected_in_spite_of_rounding():
     with pytest.raises(AbstainedError):
-        ModePoolUnit(ties="abstain").pool_seeded([1, 1, 2], [0.1, 0.2, 0.3], 1)
+        ModePoolUnit(ties="abstain").pool([1, 1, 2], [0.1, 0.2, 0.3], 1)
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,8 @@ def _wrong_type(finding: _Finding) -> _Words:
     if "float_type" in kinds:
         expected.pop(_TYPES["int_type"], None)
     message = f"expected {' or '.join(expected)}, found {display_value(value)}"
-    hint, replacement = _form_hint(finding), None
+    hint = _form_hint(finding)
+    replacement: Any = None
     if kinds <= _LISTS and value is not None:
         replacement = [value]
     elif kinds <= {"float_type", "int_type"} and isinstance(value, str):

@@ -25,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from verdict_cli.language.conversation import ConversationError, filter_messages
 from verdict_cli.language.expressions import summary_statistics
+from verdict_cli.language.expressions.value_text import formattable, insert
 from verdict_cli.regex import regex
 
 LARGEST_TEXT = 32_000_000
@@ -86,8 +87,8 @@ def tick() -> None:
         raise SecurityError(f"it takes more than {LONGEST_RENDER_S:g} s")
 
 
-def weight(value: Any, most: int = LARGEST_TEXT) -> int:
-    """About how many characters the value's text has; counting stops above ``most``."""
+def weight(value: Any) -> int:
+    """About how many characters the value's text has; counting stops above LARGEST_TEXT."""
     if isinstance(value, str):
         return len(value)
     characters, todo = 0, [value]
@@ -101,7 +102,7 @@ def weight(value: Any, most: int = LARGEST_TEXT) -> int:
         elif isinstance(item, list | tuple):
             todo += item
         characters += 20  # about what a number or a pair of brackets takes
-        if characters > most:
+        if characters > LARGEST_TEXT:
             break
     return characters
 
@@ -123,17 +124,11 @@ def join_texts(parts: tuple[Any, ...]) -> str:
 
 def value_text(value: Any) -> str:
     """The value's text as a prompt writes it; a missing value raises its own error."""
-    from verdict_cli.language.expressions.value_text import (
-        insert,  # here, because most expressions write no text
-    )
-
     return str(value) if isinstance(value, Undefined) else insert(value)
 
 
 def format_values(values: Iterable[Any]) -> tuple[Any, ...]:
     """The values of a format string, each to be written as a prompt writes it."""
-    from verdict_cli.language.expressions.value_text import formattable
-
     return tuple(value if isinstance(value, Undefined) else formattable(value) for value in values)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +16,8 @@ from verdict_cli.language.extractors.answer_text import (
     split_thoughts,
 )
 from verdict_cli.language.fields.types import TEXT, Fields, RecordType, Values
+from verdict_cli.messages import Message, Reply, Request
 from verdict_cli.model import ModelKey
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Message, Reply, Request
 
 EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from verdict_cli.config_model import Issue
-from verdict_cli.language.extractors.bound_extractor import (
-    BoundExtractor,
-    Extractor,
-)
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.extractors.structured import json_object, repaired
 from verdict_cli.language.extractors.token_probability import (
     DISTRIBUTION_FIELD,
@@ -25,9 +22,7 @@ from verdict_cli.language.fields.types import (
     Values,
 )
 from verdict_cli.language.scales import Scale
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import Reply, Request
 
 PROBABILITY_FIELD, EXPECTED_FIELD = "p", "expected"
 

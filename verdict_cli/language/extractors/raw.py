@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from verdict_cli.config_model import Issue
-from verdict_cli.language.extractors.bound_extractor import (
-    BoundExtractor,
-    Extractor,
-)
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import TEXT, RecordType, Values
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import Reply, Request
 
 
 class RawExtractor(Extractor):

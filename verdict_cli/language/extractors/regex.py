@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from verdict_cli.config_model import Issue, KeyRule, MessageAndHint, python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.extractors.answer_text import drop_invisible, requested_tags
-from verdict_cli.language.extractors.bound_extractor import (
-    BoundExtractor,
-    Extractor,
-    judged_fields,
-)
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, judged_fields
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
@@ -37,10 +33,8 @@ from verdict_cli.language.scales.written_number import (
     read_number,
     strip_markup,
 )
+from verdict_cli.messages import Reply, Request
 from verdict_cli.regex import regex
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Reply, Request
 
 _PLAIN = regex(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WHOLE = regex(r"[-+]?\d+(?:\.0+)?")

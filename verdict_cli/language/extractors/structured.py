@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -18,15 +18,10 @@ from verdict_cli.language.extractors.answer_text import (
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.language.scales.written_number import quote_value
+from verdict_cli.messages import Reply, Request
 from verdict_cli.regex import regex
 
-if TYPE_CHECKING:
-    from verdict_cli.messages import Reply, Request
-
 _LONGEST_OPENING = 60
-_LARGE = float(1 << 63)
-"""orjson makes an integer a float only beyond this."""
-_FLAT = frozenset({str, int, float, bool, type(None)})
 _OPENING = regex(r"```[\w-]*\s*")
 _END = regex(r"\s*```")
 _TRAILING = regex(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
@@ -79,8 +74,6 @@ def json_object(text: str, *, cut: bool = False) -> Values:
     accepted, because they are not ambiguous. ReplyError when no object can be read, when one is broken, for NaN, for
     duplicate keys, and for prose that was `cut` off.
     """
-    if (plain := _plain_object(text)) is not None:
-        return plain
     text = strip_marks(text).strip()
     if not text.startswith("{"):
         text = split_thoughts(text, inline=False).answer.strip()
@@ -92,29 +85,6 @@ def json_object(text: str, *, cut: bool = False) -> Values:
         if cut:
             raise ReplyError("the reply's JSON has no end") from None
     return _only_object(text)
-
-
-def _plain_object(text: str) -> Values | None:
-    """The object of a text that is nothing else and of which orjson changes nothing; None for any other text.
-
-    Where no text is escaped, a lost duplicate of a key has lost its quotes; a large integer would be a float.
-    """
-    if "\\" in text:
-        return None
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    if type(value) is not dict:
-        return None
-    kinds = [*map(type, value.values())]
-    if not _FLAT.issuperset(kinds):
-        return None
-    if float in kinds and not all(
-        -_LARGE < part < _LARGE for part in value.values() if type(part) is float
-    ):
-        return None
-    return value if 2 * (len(kinds) + kinds.count(str)) == text.count('"') else None
 
 
 def repaired(text: str) -> bool:

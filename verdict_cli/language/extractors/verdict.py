@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from verdict_cli.config_model import Issue
 from verdict_cli.errors import ReplyError
@@ -40,10 +40,8 @@ from verdict_cli.language.scales.written_number import (
     number_ends,
     strip_markup,
 )
+from verdict_cli.messages import Reply, Request
 from verdict_cli.regex import regex
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Reply, Request
 
 _VERDICT = regex(r"\b(pass|fail)\b", re.IGNORECASE)
 _SCORE = regex(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)

@@ -62,26 +62,6 @@ class TypeTextError(HintedError):
         super().__init__(message, hint)
 
 
-def is_type_text(text: str) -> bool:
-    """Whether the text is more than the name of a type."""
-    return _SPECIAL.search(text) is not None
-
-
-def parse_type(
-    text: str,
-    type_by_name: Callable[[str], FieldType],
-    type_of_keys: Callable[[dict[str, Any]], FieldType | None],
-) -> FieldType:
-    """The type that a text means. TypeTextError where it means none.
-
-    `type_by_name` has the type of a name. `type_of_keys` has that of a mapping such as `{enum: [a, b]}`, None where it is a record.
-    """
-    parser = _Parser(text, type_by_name, type_of_keys)
-    kind = parser.type()
-    parser.expect_end()
-    return kind
-
-
 def type_text(key: Any) -> str:
     """The text of a type that is given as a pipeline file has it."""
     if isinstance(key, str):
@@ -104,9 +84,19 @@ def _is_type(value: Any) -> bool:
 
 
 class _Parser:
-    def __init__(self, text: str, type_by_name: Any, type_of_keys: Any) -> None:
-        self.text, self.type_by_name, self.type_of_keys = text, type_by_name, type_of_keys
+    """Reads the type that a text means. TypeTextError where it means none."""
+
+    def __init__(self, text: str, scale_named: Callable[[str], Scale]) -> None:
+        self.text, self.scale_named = text, scale_named
         self.at = self.depth = 0
+
+    def whole(self) -> FieldType:
+        """The type of the whole text."""
+        kind = self.type()
+        self._skip()
+        if self.at < len(self.text):
+            raise self._error("the end")
+        return kind
 
     def type(self) -> FieldType:
         self.depth += 1
@@ -120,11 +110,6 @@ class _Parser:
         self.depth -= 1
         return kind
 
-    def expect_end(self) -> None:
-        self._skip()
-        if self.at < len(self.text):
-            raise self._error("the end")
-
     def _atom(self) -> FieldType:
         self._skip()
         if self.text.startswith("{", self.at):
@@ -137,14 +122,13 @@ class _Parser:
             item = self.type()
             self._expect("]")
             return list_of(item)
-        kind: FieldType = self.type_by_name(name[0])
-        return kind
+        return field_type(name[0], self.scale_named)
 
     def _mapping(self) -> FieldType:
         if _NOT_A_RECORD.match(self.text, self.at):
             end = _closing(self.text, self.at)
             value = _flow_mapping(self.text[self.at : end])
-            kind: FieldType | None = None if value is None else self.type_of_keys(value)
+            kind = None if value is None else _written_type(value)
             if kind is not None:
                 self.at = end
                 return kind
@@ -339,8 +323,8 @@ def is_path_key(key: Any) -> bool:
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     """The type that a key means. `scale_named` resolves the name of a scale, or raises."""
     if isinstance(key, str):
-        if key not in PLAIN and is_type_text(key):
-            return parse_type(key, lambda name: field_type(name, scale_named), _written_type)
+        if key not in PLAIN and _SPECIAL.search(key):
+            return _Parser(key, scale_named).whole()
         return PLAIN[key] if key in PLAIN else ScaleType(scale_named(key))
     if isinstance(key, Enum):
         return ScaleType(Categories.model_validate({"values": key.enum}))

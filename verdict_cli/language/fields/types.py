@@ -335,7 +335,7 @@ class ImageType(FieldType, frozen=True):
     def read(self, value: Any) -> str:
         """The URL or path; ReplyError for another value and for a missing file."""
         if isinstance(value, bytes):
-            return _data_url(value, _kind(value))
+            return _data_url(value)
         if not isinstance(value, str) or not value:
             raise ReplyError(f"{value!r:.80} is not an image: a path, a URL or bytes are expected")
         if not is_image_url(value):
@@ -378,19 +378,15 @@ def image_url(value: str) -> str:
             kind="missing-value",
         ) from None
     try:
-        return _data_url(content, _kind(content))
+        return _data_url(content)
     except ReplyError as error:
         raise RowError(f"{value!r:.200}: {error.message}", kind="missing-value") from None
 
 
-def _kind(content: bytes) -> str:
-    """The media type by the first bytes."""
+def _data_url(content: bytes) -> str:
+    """The `data:` URL of an image, whose media type its first bytes say. ReplyError for other bytes."""
     for signature, kind in _SIGNATURES.items():
         if content.startswith(signature):
-            return kind
+            return f"data:{kind};base64,{base64.b64encode(content).decode()}"
     endings = ", ".join(mimetypes.guess_extension(kind) or kind for kind in _SIGNATURES.values())
     raise ReplyError(f"these {len(content)} bytes are not an image that models take ({endings})")
-
-
-def _data_url(content: bytes, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -7,7 +7,8 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,10 +18,8 @@ from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.sections import Delimited, boundary, data_notice, wrap_in_tags
 from verdict_cli.language.units.base import ExampleChoice
+from verdict_cli.messages import Message
 from verdict_cli.regex import regex
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Message
 
 _WORDS = regex(r"\w+")
 HEADING = "Examples, with the right answers:"
@@ -115,26 +114,19 @@ class ExamplePool(Struct, frozen=True, dict=True):
         if self.choose != "errors":
             return self._in_turn(self._shuffled)
         wrong = [index for index in self._shuffled if self.examples[index].wrong]
-        return self._in_turn(wrong) + self._in_turn(
-            [index for index in self._shuffled if index not in set(wrong)]
-        )
+        right = [index for index in self._shuffled if not self.examples[index].wrong]
+        return self._in_turn(wrong) + self._in_turn(right)
 
     def _in_turn(self, indices: Sequence[int]) -> list[int]:
         by_label: dict[str, list[int]] = defaultdict(list)
         for index in indices:
             by_label[self.examples[index].answer].append(index)
-        lists = [by_label[label] for label in sorted(by_label)]
-        longest = max(map(len, lists), default=0)
-        return [
-            drawn[position]
-            for position in range(longest)
-            for drawn in lists
-            if position < len(drawn)
-        ]
+        turns = zip_longest(*(by_label[label] for label in sorted(by_label)))
+        return [index for turn in turns for index in turn if index is not None]
 
     @cached_property
-    def _index(self) -> tuple[dict[str, list[tuple[int, float]]], dict[str, float]]:
-        """Word -> the examples that contain it, with its share of their length; and each word's inverse frequency squared."""
+    def _index(self) -> dict[str, list[tuple[int, float]]]:
+        """Word -> the examples that contain it, with its share of their length and its inverse frequency."""
         counts = [Counter(words(example.values)) for example in self.examples]
         frequency = Counter(word for counted in counts for word in counted)
         weight = {word: math.log(1 + len(counts) / number) for word, number in frequency.items()}
@@ -145,14 +137,13 @@ class ExamplePool(Struct, frozen=True, dict=True):
             )
             for word, number in counted.items():
                 examples[word].append((index, number * weight[word] ** 2 / length))
-        return dict(examples), weight
+        return dict(examples)
 
     def _nearest(self, values: tuple[str, ...]) -> list[int]:
         """All examples by the cosine of their words' weights and the row's (tf-idf), the nearest first; ties in the seeded order."""
-        examples, _ = self._index
         scores: dict[int, float] = defaultdict(float)
         for word, number in Counter(words(values)).items():
-            for index, share in examples.get(word, ()):
+            for index, share in self._index.get(word, ()):
                 scores[index] += number * share
         return sorted(self._shuffled, key=lambda index: -scores.get(index, 0.0))
 
@@ -179,8 +170,6 @@ def add_prefix(
     """The messages with the prefix at the start of the first user message, and the marks moved with its text."""
     if not prefix:
         return tuple(messages), tuple(marks)
-    from verdict_cli.messages import Message  # here, because no message is made before a run
-
     first = next((index for index, message in enumerate(messages) if message.role == "user"), None)
     if first is None:
         return (*messages, Message("user", prefix)), tuple(marks)

@@ -9,8 +9,6 @@ from typing import Any
 
 from jinja2 import TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
-from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.ast_check import (
@@ -46,7 +44,7 @@ from verdict_cli.language.prompts.placeholders import (
     find_brace_texts,
     unescape,
 )
-from verdict_cli.language.prompts.prompt import Rendered, Tell
+from verdict_cli.language.prompts.prompt import CompiledPrompt, Rendered, Tell
 from verdict_cli.language.prompts.sections import (
     MARKER,
     ROLES,
@@ -59,6 +57,7 @@ from verdict_cli.language.prompts.sections import (
     trim_blank_lines,
     wrap_in_tags,
 )
+from verdict_cli.messages import Message
 
 _BEGINS, _ENDS = "89"
 _DELIMITED = "delimited text"
@@ -67,32 +66,17 @@ _NAMED = "named value"
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
-class JinjaTemplate(Struct, frozen=True):
-    """A compiled Jinja2 prompt. `sign` and the index of a role replace a section marker, so that a marker in the data has
-    no effect; `sign` and _BEGINS or _ENDS are around a delimited text. `columns` are as in a prompt with placeholders."""
+class JinjaTemplate(CompiledPrompt, frozen=True):
+    """A compiled Jinja2 prompt, whose output is text. `sign` and the index of a role replace a section marker, so that a
+    marker in the data has no effect; `sign` and _BEGINS or _ENDS are around a delimited text."""
 
     template: Template
     sign: str
     paths: ExpressionPaths
-    delimited: bool = False
-    tested: ExpressionPaths = ()
-    tags: frozenset[str] = frozenset()
-    braces: tuple[BraceText, ...] = ()
-    columns: tuple[str, ...] | None = ()
-
-    @property
-    def shows_images(self) -> bool:
-        """False: the output of a Jinja2 template is text."""
-        return False
-
-    def with_columns(self, columns: tuple[str, ...] | None) -> JinjaTemplate:
-        """The prompt, with tags made from these columns."""
-        return replace(self, columns=columns)
+    tested: ExpressionPaths
 
     def render(self, values: RowValues) -> Rendered:
         """The messages for these values. A marker in a loop starts a section at each turn."""
-        from verdict_cli.messages import Message  # here, because no message is made before a run
-
         try:
             begin_rendering()
             text = self.template.render(dict(values))
@@ -191,8 +175,15 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
     else:
-        tags = requested_tags(text)
-        return JinjaTemplate(template, sign, tuple(paths), delimit, tested, tags, braces)
+        return JinjaTemplate(
+            template,
+            sign,
+            tuple(paths),
+            tested,
+            delimited=delimit,
+            braces=braces,
+            tags=requested_tags(text),
+        )
     return None
 
 

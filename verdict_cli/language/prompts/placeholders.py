@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -206,15 +206,10 @@ class Slot(Struct, frozen=True, dict=True, cache_hash=True):
     filters: tuple[tuple[str, int | str], ...] = ()
     numbered: bool = False
 
-    @cached_property
+    @property
     def has_form(self) -> bool:
         """Whether the prompt says how the value is written."""
         return bool(self.many or self.spec or self.filters or self.numbered)
-
-    @cached_property
-    def verbatim(self) -> bool:
-        """Whether a text is inserted as it is."""
-        return not (self.has_form or self.image or self.delimited)
 
     @property
     def is_of_row(self) -> bool:
@@ -225,8 +220,6 @@ class Slot(Struct, frozen=True, dict=True, cache_hash=True):
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             value = self._all(values) if self.many else follow(self.paths[0], values)
-            if self.verbatim and type(value) is str:
-                return value
             for name, argument in self.filters:
                 value = filter_messages(value, name, argument)
             text = numbered_items(value) if self.numbered else insert(value, self.spec)

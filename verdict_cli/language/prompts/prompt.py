@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Collection
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 from pydantic import Discriminator, Tag
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Expected, MessageAndHint, display_value
-from verdict_cli.language.expressions.paths import (
-    ExpressionPaths,
-    Resolve,
-    RowValues,
-)
+from verdict_cli.language.expressions.paths import ExpressionPaths, Resolve, RowValues
 from verdict_cli.language.extractors.answer_text import requested_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
@@ -37,9 +31,7 @@ from verdict_cli.language.prompts.sections import (
     system_first,
     wrap_in_tags,
 )
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Message
+from verdict_cli.messages import Message
 
 
 class PromptFile(ConfigModel):
@@ -120,56 +112,43 @@ Section = tuple[str, Pieces]
 """A role and what its message is made of."""
 
 
-class CompiledPrompt(Protocol):
-    """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `braces` are the
-    literal braces that may name a column of the data."""
+class CompiledPrompt(Struct, frozen=True, kw_only=True):
+    """A compiled prompt; `delimited` is whether texts in it are, `braces` are the literal braces that may name a column of
+    the data, `tags` the names of tags for thoughts that it asks for. `columns` are those of the row that the pipeline's
+    units use, from which tags are made; None: all."""
 
-    @property
-    def paths(self) -> ExpressionPaths: ...
-
-    @property
-    def delimited(self) -> bool: ...
-
-    @property
-    def braces(self) -> tuple[BraceText, ...]: ...
-
-    @property
-    def tags(self) -> frozenset[str]:
-        """The names of tags for thoughts that the prompt asks for."""
-
-    @property
-    def tested(self) -> ExpressionPaths:
-        """The paths of which the prompt tests whether they are defined."""
-
-    @property
-    def shows_images(self) -> bool:
-        """Whether the prompt has an image."""
-
-    def with_columns(self, columns: tuple[str, ...] | None) -> CompiledPrompt:
-        """The prompt, with tags made from these columns of the row (None: all of them)."""
-
-    def render(self, values: RowValues) -> Rendered:
-        """The messages for these values; RowError when a value is missing or does not fit."""
-
-
-class PlaceholderPrompt(Struct, frozen=True, dict=True):
-    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled.
-    `columns` are those of the row that the pipeline's units use, None: all. `cuts` are where what it shares with other calls
-    ends, for models that need that marked."""
-
-    sections: tuple[Section, ...]
-    slots: tuple[Slot, ...]
     delimited: bool = False
     braces: tuple[BraceText, ...] = ()
     tags: frozenset[str] = frozenset()
     columns: tuple[str, ...] | None = ()
-    cuts: tuple[Cut, ...] = ()
 
-    @cached_property
-    def plain(self) -> tuple[_PlainSection, ...]:
-        """The sections for values that are plain texts of the row; empty for a prompt with another value or with cuts."""
-        is_plain = not self.cuts and all(slot.is_of_row and not slot.image for slot in self.slots)
-        return tuple(_plain_sections(self.sections)) if is_plain else ()
+    @property
+    def paths(self) -> ExpressionPaths:
+        """The paths in it, as written."""
+        raise NotImplementedError
+
+    @property
+    def tested(self) -> ExpressionPaths:
+        """The paths of which the prompt tests whether they are defined."""
+        return ()
+
+    @property
+    def shows_images(self) -> bool:
+        """Whether the prompt has an image."""
+        return False
+
+    def render(self, values: RowValues) -> Rendered:
+        """The messages for these values; RowError when a value is missing or does not fit."""
+        raise NotImplementedError
+
+
+class PlaceholderPrompt(CompiledPrompt, frozen=True):
+    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them. `cuts` are where what it
+    shares with other calls ends, for models that need that marked."""
+
+    sections: tuple[Section, ...]
+    slots: tuple[Slot, ...]
+    cuts: tuple[Cut, ...] = ()
 
     @property
     def paths(self) -> ExpressionPaths:
@@ -177,31 +156,12 @@ class PlaceholderPrompt(Struct, frozen=True, dict=True):
         return tuple(slot.written for slot in self.slots)
 
     @property
-    def tested(self) -> ExpressionPaths:
-        """Empty: a placeholder tests nothing."""
-        return ()
-
-    @property
     def shows_images(self) -> bool:
-        """Whether the prompt has an image."""
         return any(slot.image for slot in self.slots)
-
-    def with_columns(self, columns: tuple[str, ...] | None) -> PlaceholderPrompt:
-        """The prompt, with tags made from these columns."""
-        return replace(self, columns=columns)
 
     def render(self, values: RowValues) -> Rendered:
         """The messages for these values."""
-        filled = [slot.fill(values) for slot in self.slots]
-        if self.plain and _ONLY_TEXTS.issuperset(map(type, filled)):
-            message = message_class()
-            texts = tuple(filled)
-            plain = tuple(
-                message(section.role, section.template % texts[section.first : section.last])
-                for section in self.plain
-            )
-            return Rendered(plain, texts)
-        parts = FilledPrompt(self, filled, values)
+        parts = FilledPrompt(self, values)
         messages = [parts.message(role, pieces) for role, pieces in self.sections]
         whole = append_data_notice(messages, parts.mark)
         return Rendered(whole, parts.inserted(), parts.marks() if self.cuts else ())
@@ -210,7 +170,8 @@ class PlaceholderPrompt(Struct, frozen=True, dict=True):
 class FilledPrompt:
     """A prompt with the texts of its placeholders at a row."""
 
-    def __init__(self, prompt: PlaceholderPrompt, filled: Sequence[str], values: RowValues) -> None:
+    def __init__(self, prompt: PlaceholderPrompt, values: RowValues) -> None:
+        filled = [slot.fill(values) for slot in prompt.slots]
         self.prompt = prompt
         self.filled = dict(zip(prompt.slots, filled, strict=True))
         self.mark = ""
@@ -238,7 +199,7 @@ class FilledPrompt:
             text = self.filled[piece]
             for url in (text,) if piece.image else getattr(text, "images", ()):
                 images.append((len(content), url))
-        return message_class()(role, content, tuple(images))
+        return Message(role, content, tuple(images))
 
     def inserted(self) -> tuple[str, ...]:
         """The texts of the row in the prompt, in order."""
@@ -260,35 +221,6 @@ class FilledPrompt:
             elif section:
                 marks.append((section - 1, lengths[section - 1][-1]))
         return tuple(dict.fromkeys(marks))
-
-
-_ONLY_TEXTS = frozenset({str})
-
-
-class _PlainSection(NamedTuple):
-    """A section as a template for `%`, and the range of its slots in the prompt."""
-
-    role: str
-    template: str
-    first: int
-    last: int
-
-
-def _plain_sections(sections: Sequence[Section]) -> Iterator[_PlainSection]:
-    last = 0
-    for role, parts in sections:
-        first = last
-        last += sum(not isinstance(part, str) for part in parts)
-        pieces = [part.replace("%", "%%") if isinstance(part, str) else "%s" for part in parts]
-        yield _PlainSection(role, "".join(pieces), first, last)
-
-
-@cache
-def message_class() -> type[Message]:
-    """The class, imported on first use: `verdict validate` needs none."""
-    from verdict_cli.messages import Message
-
-    return Message
 
 
 Tell = Callable[[str, str], None]
@@ -325,5 +257,9 @@ def compile_prompt(
     )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
     return PlaceholderPrompt(
-        sections, slots, delimit, tuple(dict.fromkeys(braces)), requested_tags(text)
+        sections,
+        slots,
+        delimited=delimit,
+        braces=tuple(dict.fromkeys(braces)),
+        tags=requested_tags(text),
     )

@@ -13,16 +13,13 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, ScaleType
+from verdict_cli.messages import Message
 from verdict_cli.regex import regex
-
-if TYPE_CHECKING:
-    from verdict_cli.messages import Message
-
 
 ROLES = ("system", "user", "assistant")
 MARKER = regex(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
@@ -80,11 +77,9 @@ def add_suffix(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
             content = f"{last.content}\n\n{suffix}" if last.content else suffix
             return (
                 *messages[:index],
-                type(last)("user", content, last.images),
+                Message("user", content, last.images),
                 *messages[index + 1 :],
             )
-    from verdict_cli.messages import Message  # here, because no message is made before a run
-
     return (*messages, Message("user", suffix))
 
 

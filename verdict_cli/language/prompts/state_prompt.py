@@ -16,10 +16,7 @@ from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, fo
 from verdict_cli.language.expressions.value_text import compact_json
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import CompiledPrompt, FilledPrompt, PlaceholderPrompt
-from verdict_cli.language.prompts.sections import (
-    Delimited,
-    data_notice,
-)
+from verdict_cli.language.prompts.sections import Delimited, data_notice
 from verdict_cli.messages import Message
 
 
@@ -62,8 +59,7 @@ class StatePrompt(Struct, frozen=True):
     def render(self, values: RowValues, examples: str = "") -> State:
         """The instructions and the state for these values. RowError when a value is missing or does not fit."""
         if isinstance(self.prompt, PlaceholderPrompt):
-            filled = [slot.fill(values) for slot in self.prompt.slots]
-            parts = FilledPrompt(self.prompt, filled, values)
+            parts = FilledPrompt(self.prompt, values)
             state = _sections(parts) if self.names is None else _fields(parts, self.names, values)
         else:
             rendered = self.prompt.render(values)

@@ -130,18 +130,21 @@ class ChoiceUnit(LLMUnit):
 
     def frame_fields(self, prompt: str) -> str:
         """The prompt for a state that has the options as fields: it only names them."""
-        if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
-            return super().frame(prompt)
-        placeholders = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
-        sentence = f"The options are {placeholders}."
-        text = prompt.replace("{input.options}", sentence).replace(self.listed(), sentence)
-        return super().frame(_SHOWN.sub(self._listed_at, text))
+        if self._lists_options():
+            placeholders = " and ".join(f"{{input.{letter}}}" for letter in self.letters())
+            sentence = f"The options are {placeholders}."
+            prompt = prompt.replace("{input.options}", sentence).replace(self.listed(), sentence)
+        return self.frame(prompt)
 
     def frame(self, prompt: str) -> str:
         """The prompt with `{input.options}` and `{input.options[0]}` replaced by the options and their letters."""
-        if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
-            return super().frame(prompt)
-        return super().frame(_SHOWN.sub(self._listed_at, prompt))
+        return super().frame(
+            _SHOWN.sub(self._listed_at, prompt) if self._lists_options() else prompt
+        )
+
+    def _lists_options(self) -> bool:
+        """Whether `{input.options}` in the prompt are the unit's options."""
+        return not isinstance(self.prompt_key, JinjaPrompt) and "options" not in (self.input or {})
 
     def _listed_at(self, match: re.Match[str]) -> str:
         if match[1] is None:

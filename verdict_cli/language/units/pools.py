@@ -9,24 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import (
-    Issue,
-    KeyRule,
-    NonEmptyText,
-    NonEmptyTuple,
-    PositiveInt,
-)
+from verdict_cli.config_model import Issue, KeyRule, NonEmptyText, NonEmptyTuple, PositiveInt
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    NUMBER,
-    Fields,
-    RecordType,
-    ScaleType,
-    Values,
-)
+from verdict_cli.language.fields.types import INTEGER, NUMBER, Fields, RecordType, ScaleType, Values
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.units.base import AbstainedError, Expressions, UnitBase
 
@@ -82,17 +69,10 @@ class Pool(UnitBase):
         """The output's fields, from those that are pooled."""
         return RecordType(dict.fromkeys(pooled.fields, NUMBER))
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
-        """One value from several. RowError for no value, or one without a number."""
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> Any:
+        """One value from several; ``seed`` depends on row and unit. RowError for no value, or one without a number.
+        Raises AbstainedError where the unit abstains."""
         raise AssertionError(f"{self.type_name} pools nothing")
-
-    def draws(self) -> bool:
-        """Whether `pool_seeded` uses its seed."""
-        return False
-
-    def pool_seeded(self, values: Sequence[Any], weights: Weights, seed: int) -> Any:
-        """As `pool`; ``seed`` depends on row and unit. Raises AbstainedError where the unit abstains."""
-        return self.pool(values, weights)
 
     def of_the_rest(self, pooled: Any, values: Sequence[Any]) -> Any:
         """The pooled value where other units were skipped, so that only these values are left."""
@@ -123,14 +103,10 @@ class MeanPoolUnit(Pool):
     def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> float:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> float:
         """The mean, weighted where weights are given."""
         numbers = summary_statistics.as_numbers(values, "mean")
-        return (
-            summary_statistics.mean(numbers)
-            if weights is None
-            else summary_statistics.weighted_mean(numbers, weights)
-        )
+        return summary_statistics.weighted_mean(numbers, weights or [1.0] * len(numbers))
 
 
 AGREEMENT = "agreement"
@@ -147,7 +123,7 @@ class MedianPoolUnit(Pool):
     unit: Literal["MedianPoolUnit"] = "MedianPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> float:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> float:
         return summary_statistics.median(values)
 
 
@@ -170,7 +146,7 @@ class MaxPoolUnit(_Extreme):
     unit: Literal["MaxPoolUnit"] = "MaxPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> Any:
         summary_statistics.as_numbers(values, "max")
         return max(values)
 
@@ -181,7 +157,7 @@ class MinPoolUnit(_Extreme):
     unit: Literal["MinPoolUnit"] = "MinPoolUnit"
     """The unit's type."""
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> Any:
         summary_statistics.as_numbers(values, "min")
         return min(values)
 
@@ -221,21 +197,12 @@ class ModePoolUnit(Pool):
         """The fields as they are, and `agreement` and `margin` where they are wanted."""
         return RecordType({**pooled.fields, **dict.fromkeys(self.extra_field_names(), NUMBER)})
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> Any:
-        return (
-            summary_statistics.mode(values)
-            if weights is None
-            else summary_statistics.weighted_mode(values, weights)
-        )
-
-    def draws(self) -> bool:
-        return self.ties == "random"
-
-    def pool_seeded(self, values: Sequence[Any], weights: Weights, seed: int) -> Any:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> Any:
         """The most frequent value; where several are, what `ties` says."""
+        weights = weights or [1.0] * len(values)
         if self.ties is None or self.ties == "first":
-            return self.pool(values, weights)
-        votes = summary_statistics.tally(values, weights or [1.0] * len(values))
+            return summary_statistics.weighted_mode(values, weights)
+        votes = summary_statistics.tally(values, weights)
         most = max(weight for _, weight in votes)
         winners = [value for value, weight in votes if math.isclose(weight, most)]
         if len(winners) == 1:
@@ -289,7 +256,7 @@ class MeanVariancePoolUnit(Pool):
         nested: Fields = dict.fromkeys(pooled.fields, RecordType(both))
         return RecordType({**both, **nested} if len(nested) == 1 else nested)
 
-    def pool(self, values: Sequence[Any], weights: Weights) -> dict[str, float]:
+    def pool(self, values: Sequence[Any], weights: Weights, seed: int = 0) -> dict[str, float]:
         """Mean and sample variance (0 for one value)."""
         return {
             "mean": summary_statistics.mean(values),
