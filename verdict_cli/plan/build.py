@@ -653,7 +653,7 @@ def _shown_columns(node: Node) -> Iterator[str]:
         paths = [slot.written for slot in slots]
     else:
         paths = [path for path in prompt.paths if path not in prompt.tested]
-    paths += [path for _, option in node.work.options for path in option.paths]
+    paths += node.work.option_paths
     paths += [cast.path for cast in node.casts if cast.path and cast.field in node.work.letters]
     for path in paths:
         if path[0] == "source" and len(path) == 2:

@@ -231,7 +231,7 @@ class PossibleValues(Struct, frozen=True):
 
 def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> PossibleValues:
     """The values that an expression over a row's result can have."""
-    scope = ResultScope(tuple(nodes), tuple(outputs))
+    scope = ResultScope(nodes, outputs)
     try:
         typed = compile_expression(text, EVALUATION_ROOTS, scope.resolve)
         plain = compile_expression(text, EVALUATION_ROOTS)
@@ -319,10 +319,7 @@ def _prompt_paths(node: Node) -> list[ExpressionPath]:
     """The paths that a node's prompt names, and those of its options."""
     if not isinstance(node.work, LLMNode):
         return []
-    return [
-        *node.work.prompt.paths,
-        *(path for _, option in node.work.options for path in option.paths),
-    ]
+    return [*node.work.prompt.paths, *node.work.option_paths]
 
 
 def _is_prefix(first: ExpressionPath, second: ExpressionPath) -> bool:

@@ -153,6 +153,11 @@ class LLMNode(Struct, frozen=True, dict=True):
     judged: Scale | None = None
     """What decision models among the unit's models are asked, and the scale of their answers; None where there is none."""
 
+    @property
+    def option_paths(self) -> list[ExpressionPath]:
+        """The paths in the expressions of the options."""
+        return [path for _, option in self.options for path in option.paths]
+
     @cached_property
     def fixed_question(self) -> QuestionForm | None:
         """The form of the question to decision models that all rows share; None if it depends on the row."""

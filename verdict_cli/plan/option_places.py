@@ -29,7 +29,7 @@ def check_option_places(node: Node, place: Place, nodes: CompiledNodes) -> None:
 
 def _kept_place(node: Node, work: LLMNode, nodes: CompiledNodes) -> str | None:
     """What is wrong with a prompt that shows an option by a path of its own."""
-    option_paths = [path for _, option in work.options for path in option.paths]
+    option_paths = work.option_paths
     option_paths += [cast.path for cast in node.casts if cast.field in work.letters and cast.path]
     options = set(_origins(option_paths, nodes))
     fields: dict[ExpressionPath, ExpressionPath] = {

@@ -409,8 +409,8 @@ class ResultScope(Struct):
     names.
     """
 
-    nodes: tuple[Node, ...]
-    outputs: Indices
+    nodes: Sequence[Node]
+    outputs: Sequence[int]
     used: set[int] = set()
     item: Node | None = None
     entries: Fields = {}
@@ -422,7 +422,7 @@ class ResultScope(Struct):
 
     def of_items(self, unit: str, entries: EntriesOf) -> ResultScope:
         """The scope of the entries of a unit inside `each`. ExpressionError where there is no such unit."""
-        node = next((node for node in self.nodes if node.id == unit), None)
+        node = self._node(unit)
         if node is None:
             copies = [node.id for node in self.nodes if node.name == unit]
             ids = [node.id for node in self.nodes if node.groups]
@@ -444,7 +444,7 @@ class ResultScope(Struct):
         if root == "output":
             return resolved_below((root,), self._output(), tail, root)
         if root == "nodes" and tail:
-            node = next((node for node in self.nodes if node.id == tail[0]), None)
+            node = self._node(tail[0])
             if node is None:
                 hint = nearest_spelling(str(tail[0]), [node.id for node in self.nodes])
                 raise ExpressionError(f"there is no unit {tail[0]!r}", hint)
@@ -456,6 +456,9 @@ class ResultScope(Struct):
             fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
             raise ExpressionError("`human` has no such field", f"write {fields}")
         return Resolved((path,))
+
+    def _node(self, unit: object) -> Node | None:
+        return next((node for node in self.nodes if node.id == unit), None)
 
     def _output(self) -> RecordType:
         """The fields of an entry's output, or of the row's. ExpressionError where the pipeline gives several."""

@@ -283,7 +283,7 @@ def dataset_columns(plan: Plan) -> list[str]:
     paths: list[tuple[str | int, ...]] = []
     for node, work in plan.llm_nodes:
         paths += work.prompt.paths
-        paths += [path for _, option in work.options for path in option.paths]
+        paths += work.option_paths
         paths += [cast.path for cast in node.casts if cast.path and not cast.optional]
     return list(
         dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source")

@@ -289,14 +289,7 @@ class _Checker(Struct, frozen=True):
                 f"`| {node.name}` takes numbers, not items of type {word}", _CONVERT
             )
         if node.name == "map":
-            filter_name = (
-                node.args[0].value if node.args and isinstance(node.args[0], nodes.Const) else None
-            )
-            return (
-                ItemsType(
-                    items if attribute is not None else (_FILTERS.get(str(filter_name), _UNKNOWN),)
-                ),
-            )
+            return (ItemsType(items if attribute is not None else (_mapped_type(node),)),)
         if node.name in _KEEP_ITEMS:
             return (ItemsType(_items(kinds)),)
         if node.name in _ONE_ITEM and not node.args:
@@ -323,8 +316,9 @@ class _Checker(Struct, frozen=True):
         self.types(node.arg)
         if isinstance(node.arg, nodes.Slice):
             return kinds
-        if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
-            return self._at(kinds, node.arg.value, f".{node.arg.value}")
+        name = _constant_text(node.arg)
+        if name is not None:
+            return self._at(kinds, name, f".{name}")
         return _items(kinds) if _shapes(kinds) == {"list"} else (_UNKNOWN,)
 
     def _called(self, node: nodes.Call) -> None:
@@ -377,21 +371,23 @@ def _attribute(node: nodes.Filter) -> str | None:
     arguments = [pair.value for pair in node.kwargs if pair.key == "attribute"]
     if node.name in ("selectattr", "rejectattr"):
         arguments = node.args[:1]
-        if (
-            len(node.args) > 1
-            and isinstance(node.args[1], nodes.Const)
-            and "defined" in str(node.args[1].value)
-        ):
+        if any("defined" in (_constant_text(argument) or "") for argument in node.args[1:2]):
             return None
     elif node.name == "groupby":
         arguments = arguments or node.args[:1]
     has_default = any(pair.key == "default" for pair in node.kwargs)
-    constant = arguments[0] if arguments and not has_default else None
-    return (
-        constant.value
-        if isinstance(constant, nodes.Const) and isinstance(constant.value, str)
-        else None
-    )
+    return _constant_text(arguments[0]) if arguments and not has_default else None
+
+
+def _mapped_type(node: nodes.Filter) -> FieldType:
+    """The type of what the filter that `map` names gives."""
+    name = _constant_text(node.args[0]) if node.args else None
+    return _FILTERS.get(str(name), _UNKNOWN)
+
+
+def _constant_text(node: nodes.Node) -> str | None:
+    """The text that a node is; None for another node."""
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
 
 
 def _part_of(kind: FieldType, part: str) -> FieldType | None:

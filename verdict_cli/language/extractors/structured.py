@@ -19,7 +19,7 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extr
 from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.language.scales.written_number import quote_value
 from verdict_cli.messages import Reply, Request
-from verdict_cli.regex import regex
+from verdict_cli.regex import closing_brace, regex
 
 _LONGEST_OPENING = 60
 _OPENING = regex(r"```[\w-]*\s*")
@@ -100,10 +100,10 @@ def _decoded(text: str) -> Any:
     try:
         value, end = _DECODER.raw_decode(text)
         if end == len(text):
-            return _scalars(value, text)
+            return _scalars(value)
     except ValueError:
         pass
-    return _scalars(_LENIENT.decode(_TRAILING.sub(_valid_escapes, text)), text)
+    return _scalars(_LENIENT.decode(_TRAILING.sub(_valid_escapes, text)))
 
 
 def _valid_escapes(match: re.Match[str]) -> str:
@@ -116,19 +116,15 @@ def _valid_escapes(match: re.Match[str]) -> str:
     )
 
 
-def _scalars(value: Any, text: str) -> Any:
-    """The value that the text writes, with U+FFFD for escapes of half a surrogate pair."""
-    if "\\u" not in text:
-        return value
+def _scalars(value: Any) -> Any:
+    """The value with U+FFFD for escapes of half a surrogate pair."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, list):
-        return [_scalars(item, text) for item in value]
-    return (
-        {replace_surrogates(key): _scalars(item, text) for key, item in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+        return [_scalars(item) for item in value]
+    if isinstance(value, dict):
+        return {replace_surrogates(key): _scalars(item) for key, item in value.items()}
+    return value
 
 
 def _only_object(text: str) -> Values:
@@ -202,11 +198,11 @@ def _objects(text: str) -> Iterator[tuple[int, int, Values | None]]:
         try:
             value, end = _DECODER.raw_decode(text, start)
             if value:
-                yield start, end, _scalars(value, text)
+                yield start, end, _scalars(value)
         except (ValueError, RecursionError):
             end = start + 1
             if _BEGUN.match(text, start):
-                end = _closing(text, start)
+                end = closing_brace(_BRACES, text, start)
                 yield start, end, _parse_leniently(text[start:end])
         mark = _MAY_BEGIN.search(text, end)
 
@@ -232,16 +228,6 @@ def _parse_leniently(text: str) -> Values | None:
         return _object(_decoded(text))
     except (ValueError, RecursionError):
         return None
-
-
-def _closing(text: str, start: int) -> int:
-    """The index after the brace that closes the one at `start`; the text's end where none does."""
-    depth = 0
-    for mark in _BRACES.finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(mark[0], 0)
-        if not depth:
-            return mark.end()
-    return len(text)
 
 
 def _object(value: Any) -> Values:

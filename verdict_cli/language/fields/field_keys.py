@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
@@ -41,7 +40,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
-from verdict_cli.regex import regex
+from verdict_cli.regex import closing_brace, regex
 
 TYPES_HINT = (
     "types are `str`, `int`, `float`, `bool`, `image`, `conversation`, scales, `list[T]`, `{field: T}`, and `T?` for "
@@ -51,6 +50,7 @@ _SPECIAL = regex(r"[\[\]{}?]")
 _NAME = regex(r"[^\s\[\]{}?,:\"']+")
 _KEY = regex(r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s\[\]{}?,:\"']+))\s*:\s*")
 _NOT_A_RECORD = regex(r"\{\s*[\"']?(?:enum|type)\b")
+_BRACES = regex(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[{}]")
 _PLAIN_FIELD = regex(r"[A-Za-z_][\w-]*")
 _DEEPEST = 50
 
@@ -126,7 +126,7 @@ class _Parser:
 
     def _mapping(self) -> FieldType:
         if _NOT_A_RECORD.match(self.text, self.at):
-            end = _closing(self.text, self.at)
+            end = closing_brace(_BRACES, self.text, self.at)
             value = _flow_mapping(self.text[self.at : end])
             kind = None if value is None else _written_type(value)
             if kind is not None:
@@ -174,16 +174,6 @@ class _Parser:
         return TypeTextError(
             f"{self.text!r:.120} is not a type: expected {expected}, found {next_text}"
         )
-
-
-def _closing(text: str, start: int) -> int:
-    """The index after the brace that closes the one at `start`."""
-    depth = 0
-    for mark in re.finditer(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[{}]", text[start:]):
-        depth += {"{": 1, "}": -1}.get(mark[0], 0)
-        if not depth:
-            return start + mark.end()
-    return len(text)
 
 
 def _flow_mapping(text: str) -> dict[str, Any] | None:

@@ -206,15 +206,7 @@ def _name_values(tree: nodes.Template) -> None:
     """Has every printed path, also behind filters, checked for null, with its name for the message."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
-            nodes.Filter(
-                node,
-                _NAMED,
-                [nodes.Const(format_expression_path(path))],
-                [],
-                None,
-                None,
-                lineno=node.lineno,
-            )
+            _filtered(node, _NAMED, nodes.Const(format_expression_path(path)))
             if (path := _first_path(node)) is not None
             else node
             for node in output.nodes
@@ -249,11 +241,12 @@ def _delimit(tree: nodes.Template) -> None:
     """Has every expression that is printed signed, but for those that can only print the author's own words."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
-            part
-            if _own(part)
-            else nodes.Filter(part, _DELIMITED, [], [], None, None, lineno=part.lineno)
-            for part in output.nodes
+            part if _own(part) else _filtered(part, _DELIMITED) for part in output.nodes
         ]
+
+
+def _filtered(node: nodes.Expr, name: str, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, [*arguments], [], None, None, lineno=node.lineno)
 
 
 def _own(node: nodes.Expr | None) -> bool:
