@@ -40,6 +40,7 @@ from verdict_cli.language.scales import (
 )
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model, Models
 from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
@@ -124,7 +125,7 @@ class Namespace(Struct, eq=False, dict=True):
     warn: Callable[[Problem], None]
     files: dict[Path, Namespace | None] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
-    calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    calibrations: dict[str, JsonObject] = field(default_factory=dict)
     examples: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -320,7 +321,7 @@ class Namespace(Struct, eq=False, dict=True):
 
         Raises UnknownNameError for a type that leads to none.
         """
-        keys: dict[str, Any] = {}
+        keys: JsonObject = {}
         set_by: dict[str, str] = {}
         chain: list[str] = []
         while name not in TYPES:

@@ -33,11 +33,13 @@ from verdict_cli.language.fields.types import (
     TextListType,
     TranscriptType,
     UnknownType,
+    Values,
     without_null,
 )
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, OutputFields, PoolNode
 from verdict_cli.plan.place import InstancePath, Place
@@ -106,7 +108,7 @@ class CompileContext(Struct):
                 place.warn(message, hint, *([] if isinstance(unit.scale, str) else [key]))
         return scale
 
-    def fields(self, declared: dict[str, Any] | None, key: str) -> Fields:
+    def fields(self, declared: JsonObject | None, key: str) -> Fields:
         """The types of a declared schema; one that cannot be known is reported and `Unknown`."""
         types = declared_types(declared or {}, self.place.below(key))
         return {name: _from_unit(kind) for name, kind in types.items()}
@@ -244,7 +246,7 @@ class OutputCall(PythonCall, frozen=True):
 
     output_fields: RecordType
 
-    def __call__(self, values: RowValues) -> dict[str, Any]:
+    def __call__(self, values: RowValues) -> Values:
         """The output. RowError for anything but a mapping with the expected fields."""
         try:
             result = super().__call__(values)

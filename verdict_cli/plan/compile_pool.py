@@ -25,6 +25,7 @@ from verdict_cli.language.fields.types import (
     RecordType,
     ScaleType,
     UnknownType,
+    Values,
     number_bounds,
     without_null,
 )
@@ -291,7 +292,7 @@ class RubricPooling(Struct, frozen=True):
         outputs: Sequence[Mapping[str, Any] | None],
         names: Sequence[RowValues],
         source: RowValues,
-    ) -> dict[str, Any]:
+    ) -> Values:
         """The pool's output from each criterion's output, None where there is none, and the names beside it."""
         judged = sum(output is not None for output in outputs)
         if judged < self.unit.quorum > 1:

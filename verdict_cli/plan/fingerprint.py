@@ -16,6 +16,7 @@ from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, re
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedent
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
@@ -27,9 +28,7 @@ DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
 """How messages name digests that are not of a key."""
 
 
-def counted_fields(
-    value: ConfigModel, digest: Digest = "run", mode: _Mode = "json"
-) -> dict[str, Any]:
+def counted_fields(value: ConfigModel, digest: Digest = "run", mode: _Mode = "json") -> JsonObject:
     """The fields of a part of a file that count in a digest: all but those that their class marks as `Uncounted`, and
     what was fitted, whose content counts beside the unit."""
     kind: Any = type(value)
@@ -59,7 +58,7 @@ def with_fingerprints(
     """
     file = names.spec.file
     row_digest = digest_json(counted_fields(file.dataset, "calls"), 16)
-    keys_by_unit: dict[tuple[int, int], tuple[dict[str, Any], str]] = {}
+    keys_by_unit: dict[tuple[int, int], tuple[JsonObject, str]] = {}
     units: list[Any] = []
     finished: list[Node] = []
     for instance, node in zip(instances, nodes, strict=True):
@@ -113,7 +112,7 @@ def digest_json(value: Any, size: int) -> str:
     ).hexdigest()
 
 
-def unit_keys(instance: UnitInstance, digest: Digest = "run") -> dict[str, Any]:
+def unit_keys(instance: UnitInstance, digest: Digest = "run") -> JsonObject:
     """The unit's keys, those that names or the layout of a prompt could spell otherwise by what they mean."""
     unit, place = instance.unit, instance.place
     content = counted_fields(unit, digest) | {"unit": unit.type_name}
@@ -143,7 +142,7 @@ def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
     return [type_text, paths, defaults] if paths or defaults else type_text
 
 
-def _llm_keys(unit: LLMUnit, place: Place) -> dict[str, Any]:
+def _llm_keys(unit: LLMUnit, place: Place) -> JsonObject:
     scale: Any = unit.scale or unit.default_scale()
     if isinstance(unit.scale, str):
         scale = place.names.scale_named(unit.scale)
@@ -194,7 +193,7 @@ def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tu
     return tuple(finished)
 
 
-def _judge_parts(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, Any]:
+def _judge_parts(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> JsonObject:
     keys = unit_keys(instance, "judge")
     passed_on = counted_fields(instance.unit)
     fitted = [

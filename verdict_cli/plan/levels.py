@@ -15,7 +15,7 @@ from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.entry_lists import ENTRY_LISTS, Turn
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, follow
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, Values, list_of
 from verdict_cli.plan.link import Indices
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def present(outputs: Any, depth: int) -> Any:
     return [present(output, depth - 1) for output in outputs if output is not None]
 
 
-def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
+def in_lists(node: Node, outputs: Any) -> Values | None:
     """The fields of a unit's output; of one inside `each`, a list of each field. None where there is no output."""
     if outputs is None or not node.groups:
         return outputs  # type: ignore[no-any-return]

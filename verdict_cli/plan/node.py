@@ -16,7 +16,7 @@ from verdict_cli.language.evaluations import Evaluations, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath, RowValues
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor
-from verdict_cli.language.fields.types import FieldType, RecordType
+from verdict_cli.language.fields.types import FieldType, RecordType, Values
 from verdict_cli.language.gate_rules import Ends, Gate
 from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
@@ -52,7 +52,7 @@ class Cast(Struct, frozen=True):
     default: Any = None
 
 
-OutputFunction = Callable[[RowValues], dict[str, Any]]
+OutputFunction = Callable[[RowValues], Values]
 """What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
 
 
@@ -72,7 +72,7 @@ class OutputFields(Struct, frozen=True):
 
     expressions: tuple[tuple[str, Expression], ...]
 
-    def __call__(self, values: RowValues) -> dict[str, Any]:
+    def __call__(self, values: RowValues) -> Values:
         """The output. RowError when an expression cannot be computed."""
         return {name: expression(values) for name, expression in self.expressions}
 

@@ -12,16 +12,13 @@ from verdict_cli.language.fields.field_keys import PLAIN, is_input_path
 from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import snake
+from verdict_cli.messages import JsonObject
 from verdict_cli.regex import regex
 
 _PLAIN = regex(r"[A-Za-z_][A-Za-z0-9_/.-]*( [A-Za-z0-9_/.-]+)*")
 _RESERVED = {"null", "true", "false"}
 _UNFIT = regex(r"[ \t]$|[\r\x85\u2028\u2029]")
 """What a line of a block scalar cannot hold: space at its end, and what PyYAML takes for a line break."""
-
-
-Keys = dict[str, Any]
-"""A mapping of a pipeline file."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,9 +47,9 @@ def as_yaml(data: Any) -> str:
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def resolve_pipeline(names: Namespace) -> Keys:
+def resolve_pipeline(names: Namespace) -> JsonObject:
     """The document of a valid pipeline, with the texts of its prompt files and the blocks of other files inlined."""
-    data: Keys = copy.deepcopy(names.spec.document.data)
+    data: JsonObject = copy.deepcopy(names.spec.document.data)
     data["pipeline"] = _steps(data["pipeline"], names, names)
     for name, steps in data.get("blocks", {}).items():
         data["blocks"][name] = _steps(steps, names, names)
@@ -65,7 +62,7 @@ def _steps(steps: list[Any], names: Namespace, home: Namespace) -> list[Any]:
     return [_step(step, names, home) for step in steps]
 
 
-def _step(step: Keys, names: Namespace, home: Namespace) -> Keys:
+def _step(step: JsonObject, names: Namespace, home: Namespace) -> JsonObject:
     """The step as the pipeline's own file (`home`) would have to write it."""
     for key in ("layer", "block"):
         if key in step:
@@ -78,7 +75,7 @@ def _step(step: Keys, names: Namespace, home: Namespace) -> Keys:
     return _unit(_with_files(_merged(step, names), names), names)
 
 
-def _used_block(step: Keys, names: Namespace, home: Namespace) -> Keys:
+def _used_block(step: JsonObject, names: Namespace, home: Namespace) -> JsonObject:
     """A block of this file stays named; one of another file is written out."""
     block = names.block(step["use"], ())
     assert block is not None
@@ -88,7 +85,7 @@ def _used_block(step: Keys, names: Namespace, home: Namespace) -> Keys:
     return {"block": _steps(owner.spec.document.data["blocks"][path[-1]], owner, home)}
 
 
-def _with_files(step: Keys, names: Namespace) -> Keys:
+def _with_files(step: JsonObject, names: Namespace) -> JsonObject:
     """The step with the content of its prompt file and its calibrations; an unused type's file may not have been read."""
     resolved = dict(step)
     prompt = step.get("prompt")
@@ -106,7 +103,7 @@ def _with_files(step: Keys, names: Namespace) -> Keys:
     return resolved
 
 
-def _inline(data: Keys, keys: Sequence[str], names: Namespace) -> None:
+def _inline(data: JsonObject, keys: Sequence[str], names: Namespace) -> None:
     for key in keys:
         reference = data.get(key)
         file = reference.get("file") if isinstance(reference, dict) else None
@@ -114,7 +111,7 @@ def _inline(data: Keys, keys: Sequence[str], names: Namespace) -> None:
             data[key] = names.calibrations[file]
 
 
-def _without_class(step: Keys, key: str, names: Namespace) -> Keys:
+def _without_class(step: JsonObject, key: str, names: Namespace) -> JsonObject:
     """The step or declared type, with the keys of a Python class that it names at `key`: a reader may not have it."""
     name = step[key]
     if name in TYPES or name in names.spec.file.units:
@@ -127,7 +124,7 @@ def _without_class(step: Keys, key: str, names: Namespace) -> Keys:
     return {**keys, **step, key: merged.base}
 
 
-def _merged(step: Keys, names: Namespace) -> Keys:
+def _merged(step: JsonObject, names: Namespace) -> JsonObject:
     """A step of a declared type as one of the built-in type."""
     if step["unit"] in TYPES:
         return step
@@ -138,7 +135,7 @@ def _merged(step: Keys, names: Namespace) -> Keys:
     return {"name": snake(step["unit"]), **merged.keys, **declared, **step, "unit": merged.base}
 
 
-def _unit(step: Keys, names: Namespace) -> Keys:
+def _unit(step: JsonObject, names: Namespace) -> JsonObject:
     """A unit of another file: the scales and models that it names there are written out."""
     resolved = _with_models(step, names)
     if isinstance(resolved.get("scale"), str):
@@ -154,7 +151,7 @@ def _unit(step: Keys, names: Namespace) -> Keys:
     return resolved
 
 
-def _with_models(step: Keys, names: Namespace) -> Keys:
+def _with_models(step: JsonObject, names: Namespace) -> JsonObject:
     """A step of another file: the models that it names there are written out."""
     resolved = dict(step)
     if resolved.get("model") is not None:

@@ -14,6 +14,7 @@ from verdict_cli.config_model import check_keywords, first_error, known_keys
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.schema import Keys
 from verdict_cli.language.prompts.sections import dedent
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def model_key(subject: str, model: ModelLike, keys: Keys | None = None) -> Any:
     )
 
 
-def _checked_model(subject: str, keys: Keys) -> dict[str, Any]:
+def _checked_model(subject: str, keys: Keys) -> JsonObject:
     if "api_key" in keys:
         raise UsageError(
             f"{subject}: a pipeline never contains an API key",

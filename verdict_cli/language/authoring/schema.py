@@ -12,6 +12,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import type_text
 from verdict_cli.language.scales import Scale
+from verdict_cli.messages import JsonObject
 
 _PLAIN: dict[Any, str] = {
     str: "str",
@@ -101,7 +102,7 @@ class Schema(View):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         defaults: dict[str, Any] = dict(cls._defaults)
-        declared: dict[str, Any] = dict(cls._declared)
+        declared: JsonObject = dict(cls._declared)
         for name, annotation in _annotations(cls).items():
             if name.startswith("_") or get_origin(annotation) is ClassVar:
                 continue
@@ -135,12 +136,12 @@ class Schema(View):
         return Schema(**values)
 
     @classmethod
-    def declared(cls) -> dict[str, Any]:
+    def declared(cls) -> JsonObject:
         """The fields' types as a pipeline file writes them."""
         return dict(cls._declared)
 
     @classmethod
-    def declared_input(cls) -> dict[str, Any]:
+    def declared_input(cls) -> JsonObject:
         """The fields' types and defaults as `input` in a pipeline file writes them."""
         defaults = cls._defaults
         return {
@@ -183,12 +184,12 @@ def document_value(value: Any) -> Any:
     return unwrap_views(value)
 
 
-def scale_key(value: Any) -> dict[str, Any] | None:
+def scale_key(value: Any) -> JsonObject | None:
     """The scale as a pipeline file writes it; None for what is no scale."""
     return value.key() if isinstance(value, Scale) else None
 
 
-def field_type_keys(subject: str, fields: Keys) -> dict[str, Any]:
+def field_type_keys(subject: str, fields: Keys) -> JsonObject:
     """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
     return {
         name: kind if isinstance(kind, str | Mapping) else type_key(f"{subject}.{name}", kind)

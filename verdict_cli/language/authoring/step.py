@@ -13,6 +13,7 @@ from verdict_cli.language import pipeline_file as language
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
 from verdict_cli.language.authoring.functions import Function, FunctionsByPath, StepPath
 from verdict_cli.language.authoring.schema import Keys, document_value
+from verdict_cli.messages import JsonObject
 
 
 class Step:
@@ -40,7 +41,7 @@ class Step:
         """The class of the language that validates the step's keys; one without keys for a step of a file."""
         return ConfigModel
 
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         """The step as a pipeline file has it at `path`. Python functions are added to `functions`."""
         functions |= {(*path, key): function for key, function in self._functions.items()}
         return {key: document_value(value) for key, value in self._keys.items()}
@@ -142,7 +143,7 @@ class Layer(Step):
         """The model of the units inside that set none."""
         return self._via(model, dict(keys))
 
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         return {
             **super().document(path, functions),
             "layer": step_documents(self.items, (*path, "layer"), functions),
@@ -176,7 +177,7 @@ class Block(Step):
         """Run every unit inside once; all rows share the results."""
         return self._with(pin=True)
 
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         return {
             **super().document(path, functions),
             "block": step_documents(self.steps, (*path, "block"), functions),
@@ -233,6 +234,6 @@ def check_steps(values: Any, opening: str) -> tuple[Step, ...]:
 
 def step_documents(
     steps: Sequence[Step], path: StepPath, functions: FunctionsByPath
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The steps as a pipeline file has them below `path`."""
     return [step.document((*path, index), functions) for index, step in enumerate(steps)]

@@ -35,6 +35,7 @@ from verdict_cli.language.authoring.step import Block, Layer, Step
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.messages import JsonObject
 from verdict_cli.registry import Registry
 
 HOOKS = (
@@ -54,7 +55,7 @@ class UnitStep(Step):
         """The keys of the unit's type, of which the first ones may be given without their names."""
         language, title = self.language_class(), type(self).__name__
         positional = language.positional_keys(values)
-        settings: dict[str, Any] = {**positional, **keys}
+        settings: JsonObject = {**positional, **keys}
         added = own_keys(type(self))
         fields = {field.alias or name: field for name, field in language.model_fields.items()}
         fields.pop("unit", None)
@@ -114,7 +115,7 @@ class UnitStep(Step):
         object.__setattr__(changed, "_functions", functions)
         return changed
 
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         return {"unit": self.unit_type, **super().document(path, functions)}
 
     def __repr__(self) -> str:
@@ -182,7 +183,7 @@ class LLMUnitStep(UnitStep):
         """The reply is streamed."""
         return self._with(stream=True)
 
-    def document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         """A class written in Python becomes its base type, with what it declares written out. The functions are its
         `validate` and `process`, or the class where it decides more than that."""
         keys = super().document(path, functions)
@@ -315,7 +316,7 @@ class UnitClass(Function):
         """The class itself."""
         return cast("type[LLMUnitStep]", self.function)
 
-    def keys(self, unit: UnitBase) -> dict[str, Any]:
+    def keys(self, unit: UnitBase) -> JsonObject:
         """All keys of the unit that was read from its document: those of the class were no part of it."""
         fields = type(unit).model_fields
         values = {

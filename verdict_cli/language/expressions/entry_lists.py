@@ -30,6 +30,7 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
+from verdict_cli.messages import JsonObject
 
 TURN = RecordType(
     {
@@ -75,7 +76,7 @@ class Turn(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._own)
 
-    def row_columns(self) -> dict[str, Any]:
+    def row_columns(self) -> JsonObject:
         """What the results have of it."""
         return {key: self._own[key] for key in ("index", "role", "content")}
 
@@ -125,7 +126,7 @@ MATCHES = ListType(
 """The type of what `match_calls` gives."""
 
 
-def match_calls(messages: Any, expected: Any) -> list[dict[str, Any]]:
+def match_calls(messages: Any, expected: Any) -> list[JsonObject]:
     """An entry for each expected call, then one for each call that was not expected.
 
     `match` is `exact` where the tool and all arguments are equal, `arguments` where the tool was called with other arguments,
@@ -190,7 +191,7 @@ def equal_json(left: Any, right: Any) -> bool:
 
 def _entry(
     tool: str, match: str, expected: _NamedCall | None, called: _NamedCall | None, turn: int | None
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "tool": tool,
         "match": match,
@@ -233,7 +234,7 @@ def _calls(value: Any, subject: str) -> list[_NamedCall]:
         raise RowError(f"`match_calls`: {subject}: {error}", kind="input") from None
 
 
-def _call(call: dict[str, Any]) -> _NamedCall:
+def _call(call: JsonObject) -> _NamedCall:
     name, text = call["function"]["name"], call["function"]["arguments"]
     try:
         return name, json.loads(text) if text.strip() else {}

@@ -40,6 +40,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
+from verdict_cli.messages import JsonObject
 from verdict_cli.regex import closing_brace, regex
 
 TYPES_HINT = (
@@ -176,7 +177,7 @@ class _Parser:
         )
 
 
-def _flow_mapping(text: str) -> dict[str, Any] | None:
+def _flow_mapping(text: str) -> JsonObject | None:
     """The mapping in a text of YAML; None where it is none, as where it contains `list[…]`."""
     from verdict_cli.language.document.document import (
         parse_document,  # only a type with an `enum` or a scale needs it
@@ -323,7 +324,7 @@ def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     return ScaleType(key)
 
 
-def _written_type(value: dict[str, Any]) -> FieldType | None:
+def _written_type(value: JsonObject) -> FieldType | None:
     """The type of an `{enum: …}` or a scale within a text; None for a record."""
     if _field_tag(value) == "<record>":
         return None
@@ -338,7 +339,7 @@ def _written_type(value: dict[str, Any]) -> FieldType | None:
     return field_type(key, named_scales().__getitem__)
 
 
-def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordType:
+def record(keys: JsonObject, scale_named: Callable[[str], Scale]) -> RecordType:
     """The record that a mapping of field types means."""
     return RecordType({name: field_type(key, scale_named) for name, key in keys.items()})
 

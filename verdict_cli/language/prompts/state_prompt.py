@@ -14,6 +14,7 @@ from msgspec import Struct
 from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.expressions.paths import ExpressionPath, RowValues, follow
 from verdict_cli.language.expressions.value_text import compact_json
+from verdict_cli.language.fields.types import Values
 from verdict_cli.language.prompts.placeholders import Slot
 from verdict_cli.language.prompts.prompt import CompiledPrompt, FilledPrompt, PlaceholderPrompt
 from verdict_cli.language.prompts.sections import Delimited, data_notice
@@ -79,7 +80,7 @@ def _sections(parts: FilledPrompt) -> State:
 
 
 def _fields(parts: FilledPrompt, names: Mapping[Slot, str], values: RowValues) -> State:
-    fields: dict[str, Any] = {}
+    fields: Values = {}
     images: list[str] = []
     texts = []
     for _, pieces in parts.prompt.sections:

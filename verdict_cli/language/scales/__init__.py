@@ -25,6 +25,7 @@ from verdict_cli.config_model import (
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.scales.written_number import Tokens, quote_value
+from verdict_cli.messages import JsonObject
 from verdict_cli.registry import Registry
 
 
@@ -193,7 +194,7 @@ class Scale(ConfigModel):
         """The JSON Schema of a value."""
         raise NotImplementedError
 
-    def key(self) -> dict[str, Any]:
+    def key(self) -> JsonObject:
         """The scale as a pipeline file has it. UsageError for a class that a file cannot name."""
         registered = SCALES[self.type]
         if type(self).read is not registered.read:

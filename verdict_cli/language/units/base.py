@@ -33,6 +33,7 @@ from verdict_cli.language.fields.types import TEXT, Fields, RecordType, ScaleTyp
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import frame_prompt
 from verdict_cli.language.scales import Scale, ScaleKey
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Model, ModelKey
 from verdict_cli.regex import regex
 
@@ -187,7 +188,7 @@ class UnitBase(RowKeys):
         return self.name or snake(self.type_name)
 
     @classmethod
-    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+    def positional_keys(cls, values: Sequence[Any]) -> JsonObject:
         """The keys of what a Python caller gives without their names."""
         if len(values) > len(cls.positional):
             raise UsageError(
@@ -200,7 +201,7 @@ class UnitBase(RowKeys):
         """An error in the unit's own keys that their types cannot express, else None."""
         return self.broken_rule()
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The values of `unit.…` in its prompt: its plain settings."""
         dumped = self.model_dump(by_alias=True, exclude_none=True)
         return {

@@ -9,6 +9,7 @@ from verdict_cli.config_model import Issue, KeyRule, NonEmptyTuple
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import LIKERT, Categories, Value
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.messages import JsonObject
 
 
 class JudgeUnit(LLMUnit):
@@ -44,7 +45,7 @@ class CategoricalJudgeUnit(LLMUnit):
     )
 
     @classmethod
-    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+    def positional_keys(cls, values: Sequence[Any]) -> JsonObject:
         """A list has the categories, anything else is a scale."""
         keys = super().positional_keys(values)
         is_list = isinstance(keys.get("scale"), list | tuple)

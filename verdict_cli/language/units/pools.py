@@ -16,6 +16,7 @@ from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import INTEGER, NUMBER, Fields, RecordType, ScaleType, Values
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.units.base import AbstainedError, Expressions, UnitBase
+from verdict_cli.messages import JsonObject
 
 Weights = Sequence[float] | None
 """The weight of each value; None where all weigh the same."""
@@ -42,7 +43,7 @@ class Pool(UnitBase):
     )
 
     @classmethod
-    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+    def positional_keys(cls, values: Sequence[Any]) -> JsonObject:
         """The names of the fields to pool, one by one or as one list."""
         names = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
         for name in names:
@@ -297,7 +298,7 @@ class RubricPoolUnit(Pool):
     positional = ("points",)
 
     @classmethod
-    def positional_keys(cls, values: Sequence[Any]) -> dict[str, Any]:
+    def positional_keys(cls, values: Sequence[Any]) -> JsonObject:
         """The points of each criterion."""
         return super(Pool, cls).positional_keys(values)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.language.fields.types import Fields, TextListType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.messages import JsonObject
 
 
 class RubricUnit(LLMUnit):
@@ -35,7 +36,7 @@ class RubricUnit(LLMUnit):
         """`criteria`, or `verdict` and `score`."""
         return {"criteria": TextListType()} if self.criteria is None else dict(OUTPUT.fields)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The unit's settings, and as `rubric` the given criteria as its prompt shows them."""
         rubric = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
         return super().settings() | rubric
