@@ -98,6 +98,10 @@ class _Generator(GenerateJsonSchema):
                 self.definitions[name] = definition
         return reference
 
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Never: editors show titles, and those that pydantic derives from names say nothing."""
+        return False
+
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchema:
         """A text with a pattern is one line."""
         definition = super().str_schema(schema)
@@ -122,6 +126,7 @@ class _Generator(GenerateJsonSchema):
         """Every property has a description. Parts that are chosen by a key require it."""
         kind = schema["cls"]
         definition = super().model_schema(schema)
+        definition.pop("title", None)
         if issubclass(kind, ConfigModel):
             texts = key_descriptions(kind)
             features = _added_keys(kind)
@@ -298,20 +303,4 @@ def schema_of(kind: type[ConfigModel]) -> JsonSchema:
     """The schema of one class, without a dialect."""
     kind.model_rebuild()
     generator = _Generator(by_alias=True)
-    schema = generator.generate(kind.__pydantic_core_schema__, mode="validation")
-    return dict(_without_titles(schema))
-
-
-def _without_titles(schema: Any) -> Any:
-    """The schema without the titles that pydantic derives from names: editors show them, and they say nothing."""
-    if isinstance(schema, list):
-        return [_without_titles(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: {name: _without_titles(sub) for name, sub in value.items()}
-        if key in ("properties", "$defs")
-        else _without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    return generator.generate(kind.__pydantic_core_schema__, mode="validation")

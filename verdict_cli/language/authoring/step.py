@@ -103,8 +103,24 @@ class FileStep(Step):
         return f"{kind}: {value if isinstance(value, str) else '…'}"
 
 
-class Layer(Step):
+class _Group(Step):
+    """Steps with others inside, under the key ``_inside``."""
+
+    _inside: ClassVar[str]
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
+        """The model of the units inside that set none."""
+        return self._via(model, dict(keys))
+
+    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
+        steps = step_documents(self._keys[self._inside], (*path, self._inside), functions)
+        return {**super().document(path, functions), self._inside: steps}
+
+
+class Layer(_Group):
     """Units, blocks or layers in parallel."""
+
+    _inside = "layer"
 
     def __init__(
         self,
@@ -139,23 +155,15 @@ class Layer(Step):
         """The items in parallel."""
         return tuple(self._keys["layer"])
 
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Layer:
-        """The model of the units inside that set none."""
-        return self._via(model, dict(keys))
-
-    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
-        return {
-            **super().document(path, functions),
-            "layer": step_documents(self.items, (*path, "layer"), functions),
-        }
-
     def __repr__(self) -> str:
         keys = "".join(f", {key}={value!r}" for key, value in self._keys.items() if key != "layer")
         return f"Layer([{', '.join(map(repr, self.items))}]{keys})"
 
 
-class Block(Step):
+class Block(_Group):
     """Steps run one after another."""
+
+    _inside = "block"
 
     def __init__(self, steps: Step | Sequence[Step]) -> None:
         super().__init__({"block": check_steps(steps, "a Block holds")})
@@ -169,19 +177,9 @@ class Block(Step):
         """The steps in order."""
         return tuple(self._keys["block"])
 
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
-        """The model of the units inside that set none."""
-        return self._via(model, dict(keys))
-
     def pin(self) -> Self:
         """Run every unit inside once; all rows share the results."""
         return self._with(pin=True)
-
-    def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
-        return {
-            **super().document(path, functions),
-            "block": step_documents(self.steps, (*path, "block"), functions),
-        }
 
     def __repr__(self) -> str:
         return " >> ".join(map(repr, self.steps))

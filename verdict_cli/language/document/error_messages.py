@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, ForwardRef, NamedTuple, TypeGuard, Union, get_args, get_origin
@@ -144,11 +144,6 @@ ALIASES = {
     "yesno": "boolean",
 }
 """Words of other tools, in small letters, and the word that is meant here."""
-
-
-def meant_key(key: str, keys: Container[str]) -> str:
-    """How the key that is meant is written, if it is among ``keys``; else an empty text."""
-    return next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
 
 
 _TYPES = {
@@ -440,7 +435,7 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
     keys = known_keys(owner)
     # A unit has some 35 keys: the list would bury the message.
     return (
-        meant_key(key, keys)
+        next((hint for names, target, hint in _MEANT if key in names and target in keys), "")
         or nearest_spelling(key, keys, most=MOST_LISTED)
         or f"`verdict explain {owner.__name__}` lists its {len(keys)} keys"
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import Problem
 
@@ -50,9 +52,7 @@ class ValueNode(Struct):
 
     def copy(self) -> ValueNode:
         """The same node with a value of its own, for an alias."""
-        return ValueNode(
-            _copy(self.value), self.at, self.children, self.keys, self.size, self.height
-        )
+        return replace(self, value=copy.deepcopy(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,3 @@ def format_path(path: DocumentPath) -> str:
         else:
             parts.append(f"[{json.dumps(key)}]")
     return "".join(parts).removeprefix(".")
-
-
-def _copy(value: Any) -> Any:
-    """A copy that shares no list or mapping; MAX_DEPTH bounds the recursion."""
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -64,18 +64,22 @@ class StatePrompt(Struct, frozen=True):
             state = _sections(parts) if self.names is None else _fields(parts, self.names, values)
         else:
             rendered = self.prompt.render(values)
-            system = [message.content for message in rendered.messages if message.role == "system"]
-            turns = tuple(message for message in rendered.messages if message.role != "system")
-            state = State("\n\n".join(system), turns, rendered.inserted, False)
+            instructions, turns = _split(rendered.messages)
+            state = State("\n\n".join(instructions), turns, rendered.inserted, False)
         if examples:
             state = state._replace(instructions=f"{state.instructions}\n\n{examples}")
         return state
 
 
+def _split(messages: Sequence[Message]) -> tuple[list[str], tuple[Message, ...]]:
+    """The texts of the system, and the other messages."""
+    instructions = [message.content for message in messages if message.role == "system"]
+    return instructions, tuple(message for message in messages if message.role != "system")
+
+
 def _sections(parts: FilledPrompt) -> State:
     messages = [parts.message(role, pieces) for role, pieces in parts.prompt.sections]
-    instructions = [message.content for message in messages if message.role == "system"]
-    turns = tuple(message for message in messages if message.role != "system")
+    instructions, turns = _split(messages)
     return State(_with_notice(parts, instructions), turns, parts.inserted(), False)
 
 
