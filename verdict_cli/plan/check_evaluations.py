@@ -156,7 +156,7 @@ def _texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str | None]]:
 
 
 def _panel(
-    evaluation: Evaluation, nodes: tuple[Node, ...], place: Place
+    evaluation: Evaluation, nodes: Sequence[Node], place: Place
 ) -> list[tuple[ExpressionPath, str]]:
     """What each judge of a panel says, with its keys."""
     if not isinstance(evaluation.panel, str):
