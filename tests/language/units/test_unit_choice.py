@@ -150,7 +150,7 @@ def test_options_come_from_upstream_where_no_expressions_give_them():
         (ranker(scale="likert"), "scale"),
         (CategoricalJudgeUnit(), "categories"),
         (CategoricalJudgeUnit(categories=("a",), scale="likert"), "categories"),
-        (CategoricalJudgeUnit(categories=("a", "a")), "categories"),
+        (CategoricalJudgeUnit(categories=("a", "a")), "categories.1"),
     ],
 )
 def test_keys_that_do_not_go_together_are_a_problem(unit, key):
