@@ -216,8 +216,8 @@ class DryRun:
             *entry_assumptions(self.plan),
             *(
                 f"{node.id} shows {min(pool.k, len(pool.examples))} of {len(pool.examples):,} examples ({pool.choose}) in each prompt"
-                for node in self.plan.nodes
-                if isinstance(node.work, LLMNode) and (pool := node.work.examples) is not None
+                for node, work in self.plan.llm_nodes
+                if (pool := work.examples) is not None
             ),
         )
 
@@ -230,13 +230,10 @@ class DryRun:
         """
         optional = optional_nodes(self.plan)
         lines = []
-        for node in self.plan.nodes:
-            work = node.work
-            if not isinstance(work, LLMNode):
-                continue
+        for node, work in self.plan.llm_nodes:
             times = 1 if node.pinned else self._runs_of(node, count)
             times *= len(work.unit.option_orders(draw(self.seed, 0, node.id)))
-            stages = [_names(node, stage) for stage in node.stages]
+            stages = [_names(work, stage) for stage in node.stages]
             models = [name for names in stages for name in names]
             for name in dict.fromkeys(models):
                 sums = self._rendered.get((node.id, name), _Rendered())
@@ -314,13 +311,12 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(numbers) if len(numbers) == len(counts) else None
 
 
-def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
+def _names(work: LLMNode, models: tuple[Model, ...]) -> list[str]:
     """The models of one stage's calls for one arrangement, at the first attempt."""
-    assert isinstance(node.work, LLMNode)
-    then = node.work.reading.then
+    then = work.reading.then
     if then is None:
-        return [models[0].name] * node.work.reading.calls
-    return [models[0].name, (models if then.model is None else node.work.follow_up)[0].name]
+        return [models[0].name]
+    return [models[0].name, (models if then.model is None else work.follow_up)[0].name]
 
 
 def _with_every_call(plan: Plan) -> Plan:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
 
 from msgspec import structs
 
 from verdict_cli.errors import Pending, VerdictError
+from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Call, Result, Row, sum_usd
 from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.hooks import CallPool
-from verdict_cli.run.job import Halt, RunJob, Stop
+from verdict_cli.run.job import Halt, RunJob, RunOptions, Stop
 from verdict_cli.run.model_client import ModelClient, has_alternative
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.row import run_observed_row, run_pinned
@@ -37,7 +37,6 @@ TICK_S = 0.25
 """Seconds between two reports of the progress."""
 MOST_ROWS_AT_STOP = 5_000
 """Rows whose tables are written when a signal stops a run: within a second. `verdict report` writes those of more."""
-T = TypeVar("T")
 
 
 def run_alone(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
@@ -50,22 +49,28 @@ def run_alone(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunF
         job.observer.run(job.start.name) as ended,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        facts = runner.run(with_client(job, lambda client: run_within(job, stop, show, client)))
+        facts = runner.run(_run_alone(job, stop, show))
         ended(facts)
         return facts
 
 
-async def with_client(job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, with a client of the job, which is then closed."""
+async def _run_alone(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> RunFacts:
+    async with run_client(job, job.store) as client:
+        return await run_within(job, stop, show, client)
+
+
+@asynccontextmanager
+async def run_client(options: RunOptions, store: CacheStore | None) -> AsyncIterator[ModelClient]:
+    """A client for the calls of a run, or of several with the same options."""
     client = ModelClient.open(
-        concurrency=job.concurrency,
-        recording=job.recording,
-        budget_usd=job.budget_usd,
-        shards=job.data.selection.shards,
-        store=job.store,
+        concurrency=options.concurrency,
+        recording=options.recording,
+        budget_usd=options.budget_usd,
+        shards=options.data.selection.shards,
+        store=store,
     )
     try:
-        return await work(client)
+        yield client
     finally:
         await client.close()
 
@@ -186,11 +191,12 @@ class LocalRun:
 
     def _are_same_rows(self) -> bool:
         """Whether the dataset still has the rows that were read: a rewrite may have been undone."""
-        rows = stream_rows(self.job.dataset, self.job.data.selection, finished=self.state.finished)
-        now = 0
-        for row in rows:
-            now ^= hash((row.index, row.key))
-        return now == self.read
+        before, job = self.read, self.job
+        for _ in self._noted(
+            stream_rows(job.dataset, job.data.selection, finished=self.state.finished)
+        ):
+            pass
+        return self.read == before
 
     @property
     def is_complete(self) -> bool:

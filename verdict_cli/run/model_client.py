@@ -15,7 +15,7 @@ from verdict_cli.llm.middleware.replies import OwnCalls, ReplySources
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Reply, Request
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.process import calls_at_once
 from verdict_cli.storage.database.database import Database
@@ -86,9 +86,8 @@ def has_alternative(plan: Plan) -> Callable[[Request], bool]:
     """Whether a request's rejection loses no row: another model is called next, or the unit may fail."""
     last_models = {
         (node.id, models[-1].name)
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and not node.skips
-        for models in (*node.stages, node.work.follow_up)
-        if models
+        for node, work in plan.llm_nodes
+        for models in (*node.stages, work.follow_up)
+        if models and not node.skips
     }
     return lambda request: (request.node, request.model.name) not in last_models

@@ -12,8 +12,9 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType, without_null
 from verdict_cli.messages import Call, Failure, Output, Result, cost_of
 from verdict_cli.plan.levels import in_lists
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.plan.scope import RESULT_ROOTS, ResultScope
+from verdict_cli.run.preflight import models_in_use
 
 
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:
@@ -50,13 +51,8 @@ def failed(failure: Failure) -> dict[str, str]:
 
 def floors(plan: Plan) -> tuple[str, ...]:
     """The baseline models that the plan calls, which are not judges."""
-    models = (
-        model.name
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode)
-        for model in (*(model for models in node.stages for model in models), *node.work.follow_up)
-    )
-    return tuple(sorted({name for name in models if name.startswith("baseline/")}))
+    names = {model.name for _, model, _ in models_in_use(plan)}
+    return tuple(sorted(name for name in names if name.startswith("baseline/")))
 
 
 def tokens(calls: Iterable[Call]) -> tuple[int, int]:

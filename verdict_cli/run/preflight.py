@@ -73,11 +73,10 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
 
 def models_in_use(plan: Plan) -> Iterator[tuple[Node, Model, int]]:
     """Each unit with each of its models, and the alternatives that it requests of that model at each position."""
-    for node in plan.nodes:
-        if isinstance(node.work, LLMNode):
-            first_models = [model for models in node.stages for model in models]
-            for model in (*first_models, *node.work.follow_up):
-                yield node, model, node.work.reading.top_logprobs if model in first_models else 0
+    for node, work in plan.llm_nodes:
+        first_models = [model for models in node.stages for model in models]
+        for model in (*first_models, *work.follow_up):
+            yield node, model, work.reading.top_logprobs if model in first_models else 0
 
 
 def models_of(plan: Plan) -> list[Model]:
@@ -142,7 +141,7 @@ def load_recording(path: Path, plan: Plan) -> Recording:
     from verdict_cli.llm.providers.recording import Recording  # here, because `validate` reads none
 
     recording = Recording.load(path)
-    units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
+    units = [node.id for node, _ in plan.llm_nodes]
     recorded = recording.units()
     if units and not {_without_copy(unit) for unit in units} & {
         _without_copy(unit) for unit in recorded

@@ -28,6 +28,7 @@ from verdict_cli.storage.datasets.files import format_of
 from verdict_cli.storage.datasets.parquet import list_types
 from verdict_cli.storage.tables.column_types import (
     ORDERED_KEY,
+    SCALAR_KINDS,
     ColumnKind,
     DeclaredType,
     encode_json_text,
@@ -38,14 +39,6 @@ from verdict_cli.storage.tables.run_columns import (
     column_kinds_of,
     column_types_of,
 )
-
-_KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
-_SCHEMA_KINDS: dict[str, ColumnKind] = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-}
 
 Cells = tuple[tuple[str, ...], list[Any]]
 """A row of a table: the names of its columns, and its values."""
@@ -202,8 +195,6 @@ class ResultRows:
 
 def _kind(kind: FieldType) -> ColumnKind:
     kind = without_null(kind)
-    if isinstance(kind, PlainType):
-        return _KINDS[kind.name]
-    if isinstance(kind, ScaleType):
-        return _SCHEMA_KINDS.get(str(kind.json_schema().get("type")), "null")
+    if isinstance(kind, PlainType | ScaleType):
+        return SCALAR_KINDS.get(kind.json_schema().get("type"), "null")
     return "null" if isinstance(kind, UnknownType) else "json"

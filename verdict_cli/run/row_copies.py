@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 _BETWEEN = " ~ '\\u001f' ~ "
@@ -34,7 +34,7 @@ def copies_as_clusters(
 
 def _key_columns(plan: Plan, results: Path, id_column: str | None) -> list[tuple[str, ...]]:
     """The columns by which rows are equal: what the prompts show, with the targets; or the declared id."""
-    if not any(isinstance(node.work, LLMNode) for node in plan.nodes):
+    if not plan.llm_nodes:
         return []
     stored = [name for name in table_columns(results) if name.startswith("source.")]
     asked = {f"source.{used.column}" for used in plan.columns if used.asked}

@@ -21,7 +21,7 @@ from verdict_cli.run.digests import check_digests, with_spec_digest
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.job import RunJob, RunOptions, Stop
 from verdict_cli.run.load_run import RunResult, restore_run
-from verdict_cli.run.local import run_alone, run_within
+from verdict_cli.run.local import run_alone, run_client, run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.process import calls_at_once, check_space
 from verdict_cli.run.progress import Progress
@@ -208,23 +208,15 @@ def execute_all(
     """
 
     async def work(options: RunOptions) -> list[RunResult]:
-        client = ModelClient.open(
-            concurrency=options.concurrency,
-            recording=options.recording,
-            budget_usd=options.budget_usd,
-            store=store,
-        )
-        client.spending.spent_usd += sum(_costs(sessions))
         results: list[RunResult] = []
-        try:
+        async with run_client(options, store) as client:
+            client.spending.spent_usd += sum(_costs(sessions))
             for session in sessions:
                 finished = [other for other in sessions[len(results) + 1 :] if other.is_finished]
                 session.reuse([*sessions[: len(results)], *finished])
                 results.append(await session.execute_within(client, stop, show))
                 if results[-1].facts.status != "finished":
                     break
-        finally:
-            await client.close()
         return results
 
     if not sessions:

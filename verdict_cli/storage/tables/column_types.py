@@ -77,12 +77,13 @@ class DeclaredType(Struct, frozen=True):
 
 Shape = Literal["bool", "int", "float", "str"] | list["Shape"] | dict[str, "Shape"]
 """The form of values that Arrow has as scalars, as lists (`[that of the items]`) and as structs (that of each key)."""
-_SCALAR_TYPES: dict[Any, Literal["bool", "int", "float", "str"]] = {
+SCALAR_KINDS: dict[Any, Literal["bool", "int", "float", "str"]] = {
     "boolean": "bool",
     "integer": "int",
     "number": "float",
     "string": "str",
 }
+"""The kinds of values by the types of JSON Schema."""
 
 
 def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
@@ -98,7 +99,7 @@ def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
         fields = {name: _shape_of(inner) for name, inner in schema.get("properties", {}).items()}
         shapes = {name: shape for name, shape in fields.items() if shape is not None}
         return shapes if shapes and len(shapes) == len(fields) else None
-    return _SCALAR_TYPES.get(kind)
+    return SCALAR_KINDS.get(kind)
 
 
 def _arrow_type(shape: ColumnKind | Shape) -> Any:
