@@ -27,6 +27,7 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.model import Models
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.plan.link import Indices
+from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
@@ -382,6 +383,11 @@ class Plan(Struct, frozen=True, dict=True):
     """The evaluations of a feature's own kind, such as leaderboards, which its `Evaluator` measures."""
     is_shipped: bool = False
     """Whether the pipeline comes with verdict, for data of any user: their rows may lack the column of `dataset.id`."""
+
+    @cached_property
+    def yaml(self) -> str:
+        """The document as it is run."""
+        return as_yaml(self.resolved)
 
     @cached_property
     def escalating(self) -> Indices:

@@ -16,7 +16,6 @@ from verdict_cli.errors import VerdictError, internal_fault
 from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.plan.node import Plan
-from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.plural import plural
 from verdict_cli.report.charts import PlanePoint
 from verdict_cli.stats.columns.column import MISSING, Ends, Floats, Ints, disambiguate_labels
@@ -251,11 +250,6 @@ class ReportContext(Struct, frozen=True, dict=True):
     calls: Path
     study: EvaluationResults
     seed: int = 0
-
-    @property
-    def spec(self) -> str:
-        """The resolved spec as YAML."""
-        return as_yaml(self.plan.resolved)
 
     @cached_property
     def text_columns(self) -> list[str]:

@@ -295,7 +295,7 @@ def _pipeline(report: Report, context: ReportContext | None) -> Iterator[Section
         )
         yield Section(
             "Pipeline",
-            [drawing, CodeBlock("The resolved spec", context.spec)],
+            [drawing, CodeBlock("The resolved spec", context.plan.yaml)],
             formats=PAGE_FORMATS,
         )
 

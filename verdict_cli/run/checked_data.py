@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 from verdict_cli import __version__
 from verdict_cli.errors import DataError
 from verdict_cli.plan.node import Plan
-from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.job import RunJob
 from verdict_cli.storage.database.database import RUN_DB, Database
 from verdict_cli.storage.database.schema import DamagedError
@@ -88,4 +87,4 @@ def _found(out: str | None, plan: Plan) -> Iterator[_Checked]:
 
 def _digest(plan: Plan) -> str:
     """32 hex digits over the whole pipeline, its evaluations among it, and this version's checks."""
-    return blake2b(f"{__version__}|{as_yaml(plan.resolved)}".encode(), digest_size=16).hexdigest()
+    return blake2b(f"{__version__}|{plan.yaml}".encode(), digest_size=16).hexdigest()

@@ -196,15 +196,16 @@ class RunDirectory(Struct, frozen=True):
         files: dict[str, str] = {}
         if any(node.code for node in plan.nodes):
             return files
-        data = dict(plan.resolved)
+        files["spec.yaml"] = plan.yaml
         if plan.published:
+            data = dict(plan.resolved)
             data["evaluate"] = {name: dict(keys) for name, keys in data["evaluate"].items()}
             for name, table in plan.published.items():
                 data["evaluate"][name]["published"] = f"published/{name}.yaml"
                 files[f"published/{name}.yaml"] = as_yaml(
                     table.model_dump(mode="json", exclude_none=True)
                 )
-        files["spec.yaml"] = as_yaml(data)
+            files["spec.yaml"] = as_yaml(data)
         for name, content in files.items():
             self.write(name, content)
         return files

@@ -35,8 +35,8 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 def content_words(text: str) -> tuple[str, ...]:
     """The distinct words of the text, case-folded, in order, without stop words unless it has only those."""
-    words = tuple(dict.fromkeys(word.casefold() for word in _WORD.findall(text)))
-    return tuple(word for word in words if word not in _STOP) or words
+    words = dict.fromkeys(map(str.casefold, _WORD.findall(text)))
+    return tuple([word for word in words if word not in _STOP] or words)
 
 
 def _text_and_rest(request: Request) -> tuple[str, str]:
