@@ -121,20 +121,16 @@ MOST_UNITS_IN_PLAN = 10_000
 
 
 class UnitInstance(Struct, frozen=True):
-    """One unit of the graph: its keys, the place where it is defined, its models (None: invalid, reported), whether it is
+    """One unit of the graph: its name and keys, the place where it is defined, its models (None: invalid, reported), whether it is
     pinned, and whether the texts in its prompt are delimited."""
 
+    name: str
     unit: UnitBase
     place: Place
     models: Models | None
     pinned: bool
     delimited: bool = False
     flow: StepFlow = EVERY_ROW
-
-    @property
-    def name(self) -> str:
-        """The unit's name."""
-        return self.unit.node_name
 
 
 class InvalidUnit(Struct, frozen=True):
@@ -243,7 +239,9 @@ class Expander:
         if unit.pinned and around.flow != EVERY_ROW:
             message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
             place.problem("pinned-uses-row", message, "leave `pin` out", "pin")
-        return self._add(UnitInstance(unit, place, models, pinned, delimited, around.flow))
+        return self._add(
+            UnitInstance(unit.node_name, unit, place, models, pinned, delimited, around.flow)
+        )
 
     def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
         if len(self.instances) >= MOST_UNITS_IN_PLAN:

@@ -88,15 +88,14 @@ def _computed(
 ) -> tuple[RunFacts, EvaluationResults, Report]:
     """The metrics and the gates, with the run's facts as `run.json` is to have them."""
     directory, facts, plan = run
+    results = directory.results
     if SPEC_CHANGED in facts.warnings:
         warn(f"warning: {SPEC_CHANGED}")
-    studied = evaluate_run(
-        plan.evaluations, directory.results, seed=facts.seed, level=plan.interval_level
-    )
+    studied = evaluate_run(plan.evaluations, results, seed=facts.seed, level=plan.interval_level)
     measures = studied.measures
     evaluations = plan.evaluations
     if any(gate.confidence is not None or gate.baseline is not None for gate in plan.gates):
-        evaluations, copies = copies_as_clusters(plan, directory.results, facts.id_column)
+        evaluations, copies = copies_as_clusters(plan, results, facts.id_column)
         if copies:
             are = plural(copies, "row is|rows are")
             facts = tell(
@@ -108,7 +107,7 @@ def _computed(
         evaluations,
         measures,
         facts,
-        directory.results,
+        results,
         inconclusive=inconclusive,
         sequential=sequential,
     )
@@ -124,11 +123,11 @@ def _computed(
         measures,
         gates,
         published=plan.published,
-        flips=flip_rates(twice, directory.results, seed=facts.seed, level=plan.interval_level),
+        flips=flip_rates(twice, results, seed=facts.seed, level=plan.interval_level),
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
-        masses=token_masses(plan, directory.results, directory.calls),
+        masses=token_masses(plan, results, directory.calls),
         level=plan.interval_level,
-        kept=kept_promises(plan, directory.results, seed=facts.seed, level=plan.interval_level)
+        kept=kept_promises(plan, results, seed=facts.seed, level=plan.interval_level)
         if plan.early
         else {},
         studies=_studies(run),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from verdict_cli.report.chat import chat_preview, is_plain
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.document import TableColumn
-from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.columns.column import Column, Ints
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.datasets.parquet import open_parquet
 from verdict_cli.storage.tables.reader import read_rows
@@ -86,23 +86,25 @@ def scored_columns(
             columns[name] = (table_column(name, _kind(cells), title), cells)
 
     first = scored[0] if scored else None
-    scores = [None] * len(rows)
     has_outcomes = first is not None and first.labels and first.labelled
     if first is not None:
         places = _places(first, rows)
         finite = np.isfinite(first.scores)
-        scores = _cells(places, lambda place: float(first.scores[place]) if finite[place] else None)
+        scores = [
+            None if place is None or not finite[place] else float(first.scores[place])
+            for place in places
+        ]
     if has_outcomes or any(failed):
         right = scores if has_outcomes else [None] * len(rows)
         add("outcome", [_outcome(*row) for row in zip(failed, right, strict=True)])
     if first is not None:
-        add("prediction", _cells(places, first.answers.value), _prediction_title(first))
+        add("prediction", _cells(places, first.answers), _prediction_title(first))
         if first.labelled:
-            add("target", _cells(places, first.data.targets.value))
+            add("target", _cells(places, first.data.targets))
         if first.labelled and not has_outcomes:
             add("error", [None if score is None else 0.0 - score for score in scores])
     for number, evaluation in enumerate(scored[1:], 1):
-        cells = _cells(_places(evaluation, rows), evaluation.answers.value)
+        cells = _cells(_places(evaluation, rows), evaluation.answers)
         add(f"prediction{number}", cells, evaluation.name)
     return columns
 
@@ -131,8 +133,8 @@ def _places(evaluation: RowScores, rows: Ints) -> list[int | None]:
     return [places.get(row) for row in rows.tolist()]
 
 
-def _cells(places: Sequence[int | None], value: Callable[[int], Any]) -> list[Any]:
-    return [None if place is None else short_cell(value(place)) for place in places]
+def _cells(places: Sequence[int | None], column: Column) -> list[Any]:
+    return [short_cell(value) for value in column.values(places)]
 
 
 def shown_columns(

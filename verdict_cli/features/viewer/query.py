@@ -106,7 +106,7 @@ def _answers(scored: RowScores) -> tuple[Any, ...]:
     answers = {
         (type(value).__name__, value): value
         for column in (scored.answers, scored.data.targets)
-        for value in map(column.value, range(min(len(scored.at), 10_000)))
+        for value in column.values(range(min(len(scored.at), 10_000)))
         if isinstance(value, str | int | float)
     }
     declared = _declared(scored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,10 @@ class Column(Struct, frozen=True):
             return bool(number)
         return int(number) if number.is_integer() and "float" not in self.types else number
 
+    def values(self, rows: Iterable[int | None]) -> list[Any]:
+        """The values of these rows; None where there is no row."""
+        return [None if row is None else self.value(row) for row in rows]
+
     def take(self, rows: Ints) -> Column:
         return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
 
@@ -169,10 +173,8 @@ class LabelSet(Struct, frozen=True):
         texts = {code: key_text(word) for code, word in known.items()}
         ordered = sorted(texts, key=lambda code: (rank.get(texts[code], len(listed)), texts[code]))
         words = {code: len(numbers) + index for index, code in enumerate(ordered)}
-        values = [
-            _typed_number(number, *(column.types for column in columns))
-            for number in numbers.tolist()
-        ]
+        types = [column.types for column in columns]
+        values = [_typed_number(number, types) for number in numbers.tolist()]
         values += [known[code] for code in ordered]
         values += [positive] if isinstance(positive, str) and positive not in known.values() else []
         return LabelSet(tuple(values), numbers, words)
@@ -194,7 +196,7 @@ class LabelSet(Struct, frozen=True):
         return self.values.index(value) if value in self.values else None
 
 
-def _typed_number(number: float, *types: frozenset[str]) -> Any:
+def _typed_number(number: float, types: Sequence[frozenset[str]]) -> Any:
     kinds = frozenset().union(*types)
     if "bool" in types[0] and number in (0.0, 1.0) and not types[0] & {"int", "float"}:
         return bool(number)

@@ -70,9 +70,10 @@ class DeclaredType(Struct, frozen=True):
             return float(self.schema["minimum"]), float(self.schema["maximum"])
         if self.schema.get("type") == "boolean":
             return 0.0, 1.0
-        if not self.values or not all(isinstance(value, int | float) for value in self.values):
+        values = self.values
+        if not values or not {*map(type, values)} <= {bool, int, float}:
             return None
-        return float(min(self.values)), float(max(self.values))
+        return float(min(values)), float(max(values))
 
 
 Shape = Literal["bool", "int", "float", "str"] | list["Shape"] | dict[str, "Shape"]
