@@ -170,11 +170,10 @@ class _Answers:
         return reply
 
     def _note_shared(self, request: Request, digest: bytes) -> None:
-        latest = [] if self._own is None else self._own.database.find(digest)
-        if self._own is not None and latest:
-            self._own.answered[place_of(request)] = Answered(
-                latest[0].number, shared=not latest[0].content.reused
-            )
+        if self._own is not None and (calls := self._own.database.find(digest)):
+            latest = calls[0]
+            answered = Answered(latest.number, shared=not latest.content.reused)
+            self._own.answered[place_of(request)] = answered
 
     def _own_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
         """The reply of the run itself: of this very call, or to an equal request. Raises the failure of this call."""
@@ -186,12 +185,12 @@ class _Answers:
         for call in calls:
             if (call.row, call.unit, call.item, call.call, call.attempt) == place:
                 return _recalled(run_calls, call, place)
-        usable = next((call for call in calls if call.usable), None)
-        if usable is None or usable.content.reply is None:
-            return None
-        shared = not usable.content.reused
-        run_calls.answered[place] = Answered(usable.number, shared=shared)
-        return free_reply(usable.content.reply, shared=shared)
+        for call in calls:
+            if call.usable and call.content.reply is not None:
+                shared = not call.content.reused
+                run_calls.answered[place] = Answered(call.number, shared=shared)
+                return free_reply(call.content.reply, shared=shared)
+        return None
 
     def _other_reply(self, request: Request, digest: bytes, shares: bool) -> Reply | None:
         """The reply of other runs, or of the shared cache."""
@@ -240,8 +239,7 @@ class _Answers:
     def forget(self, request: Request) -> None:
         """Mark a reply that cannot be read: it answers no equal request."""
         run_calls, store = self._own, self._store
-        answered = None if run_calls is None else run_calls.answered.get(place_of(request))
-        if run_calls is not None and answered is not None:
+        if run_calls is not None and (answered := run_calls.answered.get(place_of(request))):
             run_calls.database.mark_unusable(answered.number)
         if store is not None and request.model.cache:
             digest = self._digests.get(self._sources.rename(request))

@@ -50,24 +50,26 @@ def cache_marks(request: Request) -> Mapping[int, list[int]]:
     if least is None:
         return {}
     positions: dict[int, list[int]] = {}
-    marks = [
-        (len(request.messages) - 1, -1) if mark == (-1, -1) else mark for mark in request.marks
-    ]
     system = preceding = turn = 0
     for index, message in enumerate(request.messages):
-        is_system = message.role == "system"
-        start = system + (len(_BETWEEN) if system else 0) if is_system else 0
-        for _, offset in (mark for mark in marks if mark[0] == index):
-            end = len(message.content) if offset < 0 else min(offset, len(message.content))
-            size = preceding + len(message.content[:end].encode(errors="surrogatepass"))
-            if size >= least * TOKEN_BYTES:
-                positions.setdefault(SYSTEM if is_system else turn, []).append(start + end)
-        preceding += len(message.content.encode(errors="surrogatepass"))
-        if is_system:
-            system = start + len(message.content)
+        start, place = 0, turn
+        if message.role == "system":
+            start, place = system, SYSTEM
+            system += len(message.content) + len(_BETWEEN)
         else:
             turn += 1
+        # The end of the request is position -1 of message -1.
+        offsets = [offset for of, offset in request.marks if of % len(request.messages) == index]
+        for offset in offsets:
+            text = message.content if offset < 0 else message.content[:offset]
+            if preceding + _size(text) >= least * TOKEN_BYTES:
+                positions.setdefault(place, []).append(start + len(text))
+        preceding += _size(message.content)
     return positions
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
 
 
 def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, Any]]:

@@ -105,25 +105,16 @@ def _levels(value: Any) -> int:
 
 
 def _openai_question(number: int, question: Question) -> dict[str, Any]:
-    head = {"name": question_name(number), "instructions": question.instructions}
-    if question.kind == "predicate":
+    kind, instructions = question.kind, question.instructions
+    more: dict[str, Any] = {}
+    if kind == "predicate":
         meanings = [f"{truth}: {text}" for truth, text in _meanings(question.options).items()]
-        return {
-            "type": "predicate",
-            **head,
-            "instructions": "\n".join([question.instructions, *meanings]),
-        }
-    if question.kind == "score":
-        return {
-            "type": "score",
-            **head,
-            "levels": [_described("label", option) for option in question.options],
-        }
-    return {
-        "type": "choice",
-        **head,
-        "choices": [_described("value", option) for option in question.options],
-    }
+        instructions = "\n".join([instructions, *meanings])
+    elif kind == "score":
+        more = {"levels": [_described("label", option) for option in question.options]}
+    else:
+        more = {"choices": [_described("value", option) for option in question.options]}
+    return {"type": kind, "name": question_name(number), "instructions": instructions, **more}
 
 
 def _meanings(options: Sequence[Option]) -> dict[str, str]:
@@ -155,18 +146,15 @@ def _system_one_content(request: Request) -> dict[str, Any]:
 
 
 def _system_one_question(question: Question) -> dict[str, Any]:
+    asked = {"type": question.kind, "instructions": question.instructions}
     if question.kind == "predicate":
         meanings = _meanings(question.options)
-        criteria = {"criteria": meanings} if meanings else {}
-        return {"type": "noul", "instructions": question.instructions, **criteria}
+        return asked | {"type": "noul"} | ({"criteria": meanings} if meanings else {})
     if question.kind == "score":
-        levels = [
-            ": ".join(filter(None, (option.label, option.description)))
-            for option in question.options
-        ]
-        return {"type": "score", "instructions": question.instructions, "criteria": levels}
+        pairs = [(option.label, option.description) for option in question.options]
+        return {**asked, "criteria": [": ".join(filter(None, pair)) for pair in pairs]}
     options = {option.label: option.description or None for option in question.options}
-    return {"type": "choice", "instructions": question.instructions, "criteria": options}
+    return {**asked, "criteria": options}
 
 
 def _state(request: Request) -> tuple[Any, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
@@ -155,18 +156,12 @@ def _logprobs(result: Any) -> list[dict[str, Any]] | None:
     if not isinstance(result, Mapping):
         return None
     chosen = objects(result.get("chosenCandidates"))
-    top_candidates = objects(result.get("topCandidates"))
+    top_candidates = objects(result.get("topCandidates"))[: len(chosen)]
     positions = []
-    for index, token in enumerate(chosen):
-        listed = (
-            objects(top_candidates[index].get("candidates")) if index < len(top_candidates) else []
-        )
-        positions.append(
-            {
-                **_alternative(token),
-                "top_logprobs": [_alternative(alternative) for alternative in listed],
-            }
-        )
+    none: Mapping[str, Any] = {}
+    for token, top in zip_longest(chosen, top_candidates, fillvalue=none):
+        listed = [*map(_alternative, objects(top.get("candidates")))]
+        positions.append({**_alternative(token), "top_logprobs": listed})
     return positions
 
 

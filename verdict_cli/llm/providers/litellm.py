@@ -130,15 +130,13 @@ class LitellmProvider:
             self._litellm.in_memory_llm_clients_cache.flush_cache()  # or the next run gets closed clients
 
     async def _open(self) -> None:
-        if self._litellm is None:
-            async with self._opening:
-                if self._litellm is None:
-                    try:
-                        litellm, self._exceptions = await asyncio.to_thread(_import)
-                    except ImportError as error:
-                        message = f"the package litellm cannot be imported: {error}"
-                        raise Refused(message, hint=_INSTALL) from None
-                    self._litellm = litellm
+        async with self._opening:
+            if self._litellm is None:
+                try:
+                    self._litellm, self._exceptions = await asyncio.to_thread(_import)
+                except ImportError as error:
+                    message = f"the package litellm cannot be imported: {error}"
+                    raise Refused(message, hint=_INSTALL) from None
 
     def _hidden(self, model: Model) -> tuple[str, ...]:
         """Texts to remove from the model's replies and errors."""
@@ -246,18 +244,10 @@ def _is_misspelled(model: Model) -> bool:
     Any other unknown name is left to litellm, whose rules may be newer.
     """
     name = model.name
-    routed = (
-        "/" in name
-        or name.startswith("ft:")
-        or model.api_base
-        or "custom_llm_provider" in model.params
-    )
-    return (
-        not routed
-        and provider_of(name) == name
-        and entry_of(name) is None
-        and bool(nearest_model(name))
-    )
+    if model.api_base or "custom_llm_provider" in model.params or name.startswith("ft:"):
+        return False
+    is_unknown = "/" not in name and provider_of(name) == name and entry_of(name) is None
+    return is_unknown and nearest_model(name) != ""
 
 
 def _envelope(response: Any) -> dict[str, Any]:

@@ -156,20 +156,18 @@ def _without_package(name: str, exception: BaseException) -> Refused | None:
     """The error for a package that is not installed, which litellm reports as a lost connection."""
     words = str(exception)
     module = _NO_MODULE.search(words)
-    missing = (
-        module[1] if module else "google.auth" if "Google Cloud SDK not found" in words else ""
-    )
-    if not missing:
+    package = module[1] if module else ""
+    if package == "google" or "Google Cloud SDK not found" in words:
+        package = "google-auth"
+    if not package:
         return None
-    module_name = missing.partition(".")[0]
-    package = "google-auth" if module_name == "google" else module_name
     return Refused(
         f"model {name} needs the package {package}, which is not installed",
         hint=f"pip install {package}",
     )
 
 
-_NO_MODULE = regex(r"No module named '([\w.]+)'")
+_NO_MODULE = regex(r"No module named '(\w+)")
 
 
 def _without_settings(name: str, exception: BaseException) -> Refused | None:
@@ -186,9 +184,8 @@ def _without_settings(name: str, exception: BaseException) -> Refused | None:
         message = (
             f"the model's name {name!r} does not have the form that its provider's models have"
         )
-        return Refused(
-            message, hint="write all of its parts, such as huggingface/PROVIDER/ORGANISATION/MODEL"
-        )
+        hint = "write all of its parts, such as huggingface/PROVIDER/ORGANISATION/MODEL"
+        return Refused(message, hint=hint)
     return None
 
 
@@ -254,11 +251,9 @@ _SENTENCE_END = regex(r"(?<=[.!?])\s+|\n+")
 def _failed_to_connect(exception: BaseException) -> bool:
     """Whether no connection was made. litellm has no class for it, but keeps its HTTP client's error as the cause."""
     cause: BaseException | None = exception
-    while cause is not None:
-        if type(cause).__name__ in _NO_CONNECTION:
-            return True
+    while cause is not None and type(cause).__name__ not in _NO_CONNECTION:
         cause = cause.__cause__ or cause.__context__
-    return False
+    return cause is not None
 
 
 _NO_CONNECTION = {

@@ -274,17 +274,10 @@ def _environment_reference(value: Any) -> str | None:
     """A text that litellm would replace by a secret of the environment; None if there is none."""
     if isinstance(value, str):
         return value if value.lstrip().startswith(("os.environ/", "oidc/")) else None
-    inner = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    return next(
-        (reference for item in inner if (reference := _environment_reference(item)) is not None),
-        None,
-    )
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    inner = value if isinstance(value, list | tuple) else ()
+    return next(filter(None, map(_environment_reference, inner)), None)
 
 
 # litellm has some 350 arguments of its own, among them addresses (`sagemaker_base_url`), callbacks that are sent every prompt,
@@ -338,11 +331,9 @@ def _unknown_argument(params: Mapping[str, Any]) -> str | None:
     for name, value in params.items():
         if name not in _ALLOWED:
             near = get_close_matches(name, sorted(_ALLOWED), n=1, cutoff=0.8)
-            fix = (
-                f"did you mean {near[0]}?"
-                if near
-                else "what only a server knows goes in `extra_body`"
-            )
+            fix = "what only a server knows goes in `extra_body`"
+            if near:
+                fix = f"did you mean {near[0]}?"
             return (
                 f"{name!r:.80} is not allowed in params: it is not an argument of a request; {fix}"
             )

@@ -195,19 +195,11 @@ def own_headers(model: Model, address: Endpoint) -> dict[str, str]:
 def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in values.items()}
-    wrong = next(
-        (
-            letter
-            for pair in headers.items()
-            for letter in "".join(pair)
-            if not " " <= letter <= "~"
-        ),
-        None,
-    )
+    letters = "".join(map("".join, headers.items()))
+    wrong = next((letter for letter in letters if not " " <= letter <= "~"), None)
     if wrong is not None:
-        name = unicodedata.name(
-            wrong, "a line break" if wrong in "\r\n" else "a control character"
-        ).lower()
+        unnamed = "a line break" if wrong in "\r\n" else "a control character"
+        name = unicodedata.name(wrong, unnamed).lower()
         raise Refused(
             f"{source} has a character that cannot be sent in a header: {name} (U+{ord(wrong):04X})",
             hint="copy the value again, without what an editor or a web page added",
