@@ -90,7 +90,7 @@ def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.Dat
         return result.to_pandas()
 
 
-def _nothing(_: int) -> None:
+def _nothing() -> None:
     """Without `out` there is no report to preload."""
 
 

@@ -24,7 +24,7 @@ from verdict_cli.stats.intervals.interval_methods import clopper_pearson, studen
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.measure import Measures, iterate_measures
 from verdict_cli.stats.row_scores import MOST_SCORED, RowScores, row_scores
-from verdict_cli.storage.datasets.arrow_vectors import floats
+from verdict_cli.storage.datasets.arrow_vectors import characters, floats
 from verdict_cli.storage.tables.reader import read_arrow, table_columns
 
 HISTOGRAM_BINS = 10
@@ -300,12 +300,9 @@ def number_vectors(results: Path, columns: Sequence[str]) -> dict[str, Floats]:
 def text_lengths(results: Path, columns: Sequence[str]) -> dict[str, Floats]:
     """The lengths in characters of the columns that hold text, 0 for a missing value."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     def read(array: Any) -> Any:
-        if not pa.types.is_string(array.type):
-            return None
-        return np.nan_to_num(floats(pc.utf8_length(array)))
+        return characters(array).astype(float) if pa.types.is_string(array.type) else None
 
     return _vectors(results, columns, read)
 

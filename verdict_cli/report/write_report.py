@@ -30,22 +30,18 @@ _PRELOADED = (
 """Modules that every report imports where it first needs them. They are loaded while the first calls are in flight."""
 _OF_EVALUATIONS = ("pyarrow.compute", "numpy.ma", "numpy.random")
 """Those that a report with evaluations imports too."""
-_OF_CHARTS = ("pyarrow.compute",)
-"""Those that a report of enough rows for charts of lengths imports too."""
 FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
 
-def preload_report(plan: Plan, rows: int) -> None:
-    """Import, compile and look up what the report of so many rows needs, which takes up to a second."""
+def preload_report(plan: Plan) -> None:
+    """Import, compile and look up what the report needs, which takes up to a second."""
     for name in (*_PRELOADED, *(_OF_EVALUATIONS if plan.evaluations else ())):
         import_module(name)
     from verdict_cli.report.renderers.html import template
-    from verdict_cli.report.run_document import LEAST_ROWS, SECTIONS
+    from verdict_cli.report.run_document import SECTIONS
     from verdict_cli.report.unchanged import program_files
 
     template()
-    for name in _OF_CHARTS if rows >= LEAST_ROWS else ():
-        import_module(name)
     SECTIONS.names()  # finds those of installed packages
     for title in SECTIONS.shipped():
         SECTIONS[title]

@@ -76,8 +76,8 @@ class RunOptions:
     """The options of features, by the features' names. Others have their defaults."""
     observer: RunObserver = field(default_factory=RunObserver)
     """What follows the run, such as a trace."""
-    preload: Callable[[int], None] = lambda _: None
-    """Runs in a thread while the first calls are in flight, with the number of rows: imports what the end of the run needs."""
+    preload: Callable[[], None] = lambda: None
+    """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
     warn: Callable[[str], None] = lambda _: None
     """Takes what the user is told while the run is executed."""
 

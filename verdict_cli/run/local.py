@@ -303,7 +303,7 @@ class LocalRun:
             await asyncio.sleep(BREATH_S)
             if self.client.limiters.running >= slots:
                 break
-        await asyncio.to_thread(self.job.preload, self.job.data.rows)
+        await asyncio.to_thread(self.job.preload)
 
     async def _pinned(self, context: Context) -> None:
         try:

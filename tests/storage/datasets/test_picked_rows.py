@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.storage.datasets.arrow_vectors import floats, integers, present, truths
+from verdict_cli.storage.datasets.arrow_vectors import characters, floats, integers, present, truths
 from verdict_cli.storage.tables.reader import read_rows
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -49,3 +49,14 @@ def test_arrays_keep_their_values_and_say_where_there_is_none():
     assert present(pa.array([None, None])).tolist() == [False, False]
     for read in (floats, integers, truths, present):
         assert len(read(pa.array([], pa.int64()))) == 0
+
+
+@given(
+    texts=st.lists(st.none() | st.text(alphabet="aé漢🙂\x00", max_size=5), max_size=9),
+    start=st.integers(0, 9),
+    count=st.integers(0, 9),
+)
+def test_the_characters_of_texts_are_counted(texts, start, count):
+    array = pa.array(texts, pa.string())[start : start + count]
+    wanted = [len(text or "") for text in texts[start : start + count]]
+    assert characters(array).tolist() == wanted

@@ -29,6 +29,19 @@ def truths(array: Any) -> npt.NDArray[np.bool_]:
     return _numbers(array).astype(bool) & present(array)
 
 
+def characters(array: Any) -> npt.NDArray[np.int64]:
+    """The characters of each text of an array, 0 where a value is null."""
+    if not len(array) or array.null_count == len(array):
+        return np.zeros(len(array), np.int64)
+    _, ends_buffer, text_buffer = array.buffers()
+    ends = np.frombuffer(ends_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+    text = np.frombuffer(text_buffer or b"", np.uint8)[: ends[-1]]
+    begins_character = np.append(text & 0xC0 != 0x80, False)
+    lengths = np.add.reduceat(begins_character, ends[:-1], dtype=np.int64)
+    lengths[ends[1:] == ends[:-1]] = 0  # reduceat takes the byte behind an empty text
+    return lengths
+
+
 def present(array: Any) -> npt.NDArray[np.bool_]:
     """Where an array of any type has a value."""
     if array.null_count in (0, len(array)):
