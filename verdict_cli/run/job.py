@@ -158,20 +158,17 @@ class Halt:
 
     async def wait_for(self, tasks: set[asyncio.Task[Any]]) -> bool:
         """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
+        every = asyncio.gather(*tasks, return_exceptions=True)
         halted = asyncio.create_task(self.event.wait())
-        pending: set[asyncio.Task[Any]] = set(tasks)
-        while pending and not self.is_set():
-            done, rest = await asyncio.wait({*pending, halted}, return_when=asyncio.FIRST_COMPLETED)
-            pending &= rest
-            if any(task.exception() for task in done):
-                self.set()
+        either: set[asyncio.Future[Any]] = {every, halted}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         halted.cancel()
-        if pending:
+        if not every.done():
             grace_s = SIGNAL_GRACE_S if self.stop.requested else GRACE_S
-            _, pending = await asyncio.wait(pending, timeout=grace_s)
-        for task in pending:
+            await asyncio.wait({every}, timeout=grace_s)
+        for task in tasks:
             task.cancel()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        outcomes = await every
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(
                 outcome, asyncio.CancelledError
