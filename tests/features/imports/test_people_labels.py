@@ -77,6 +77,19 @@ def test_a_table_with_a_column_for_each_person(tmp_path):
         labels("labels-csv", tmp_path, "row,ann\n1,good\n")
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("id,ann,ann\n1,good,bad\n", "names a column twice: id, ann, ann"),
+        ("id,id,ann\n1,2,bad\n", "names a column twice: id, id, ann"),
+        ("id,annotator,label\n1,ann,good\n1,bob,bad\n", "the id '1' is in an earlier row"),
+    ],
+)
+def test_a_table_in_which_labels_would_replace_each_other_is_an_error(tmp_path, table, message):
+    with pytest.raises(DataError, match=message):
+        labels("labels-csv", tmp_path, table)
+
+
 def test_a_table_that_is_not_text_is_an_error(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_bytes(b"id,ann\n1,\xff\n")

@@ -110,7 +110,14 @@ def _cells(path: Path, rows: csv.DictReader[str]) -> Iterator[LogRow]:
             path,
             f"it needs the column `id` and one column for each person; its columns are {has:.200}",
         )
+    if len(people) > len(set(people)) or len(columns) > len(people) + 1:
+        raise not_in_format(path, f"the header names a column twice: {', '.join(columns):.200}")
+    ids: set[str] = set()
     for row in rows:
+        if row["id"] in ids:
+            message = f"the id {row['id']!r:.80} is in an earlier row: each id has one row, and each person one column"
+            raise not_in_format(path, message, line=rows.line_num)
+        ids.add(row["id"])
         if None in row:
             raise not_in_format(
                 path, "a row has more cells than there are columns", line=rows.line_num
