@@ -19,6 +19,7 @@ from verdict_cli.storage.tables.writer import ParquetTable
 WORDS = DeclaredType({"type": "string", "enum": ["bad", "good"]})
 YES_NO = DeclaredType({"type": "string", "enum": ["no", "yes"]})
 TRUTH = DeclaredType({"type": "boolean"})
+LIKERT = DeclaredType({"type": "integer", "enum": [1, 2, 3, 4, 5]})
 FIVE = DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})
 
 
@@ -35,20 +36,29 @@ FIVE = DeclaredType({"type": "integer", "minimum": 1, "maximum": 5})
         (FIVE, "4", 4),
         (FIVE, 4.0, 4),
         (FIVE, 3.5, 3.5),
+        (LIKERT, "4", 4),
     ],
 )
 def test_row_12_a_label_is_read_as_the_scale_reads_a_reply(declared, label, read):
-    reader = LabelReader([declared])
-    assert reader.read(label) == read
-    assert not reader.problems()
+    # Several evaluations may compare with one scale, as those of `report --labels` do.
+    for reader in (LabelReader([declared]), LabelReader([declared, declared])):
+        assert reader.read(label) == read
+        assert not reader.problems()
 
 
 @pytest.mark.parametrize(
-    ("declared", "label"), [(WORDS, "gut"), (TRUTH, "maybe"), (FIVE, "6"), (FIVE, "four")]
+    ("declared", "label", "read"),
+    [
+        (WORDS, "gut", "gut"),
+        (TRUTH, "maybe", "maybe"),
+        (FIVE, "6", 6),  # a text among numbers would make all of them words
+        (LIKERT, "9", 9),
+        (FIVE, "four", "four"),
+    ],
 )
-def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(declared, label):
+def test_row_12_what_is_not_on_the_scale_is_reported_with_counts(declared, label, read):
     reader = LabelReader([declared])
-    assert [reader.read(label), reader.read(label)] == [label, label]
+    assert [reader.read(label), reader.read(label)] == [read, read]
     (warning,) = reader.problems()
     assert "2 of 2 human labels are no values of the scale" in warning
     assert f"{label!r} (2)" in warning

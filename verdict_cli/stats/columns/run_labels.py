@@ -115,6 +115,8 @@ class LabelReader:
                 self._bounds.append(ends)
             else:
                 self._is_closed = False
+        # Several evaluations compare with one scale, and a text is read as a value where one alone is written like it.
+        self._values = list({(type(value), value): value for value in self._values}.values())
         self._off: Counter[Any] = Counter()
         self._kinds: set[str] = set()
         self._total = self.unsure = 0
@@ -130,9 +132,17 @@ class LabelReader:
             return None
         if value is None and self._is_closed:
             self._off[label] += 1
-        value = label if value is None else value
+        if value is None:
+            value = self._beside_scale(label)
         self._kinds.add("texts" if isinstance(value, str) else "numbers or booleans")
         return value
+
+    def _beside_scale(self, label: Any) -> Any:
+        """The label as it is; as a number where the scale has numbers only, since text would make all of them words."""
+        types = {type(value) for value in self._values}
+        is_of_numbers = self._is_closed and types <= {int, float}
+        number = _number(label) if is_of_numbers else None
+        return label if number is None else number
 
     def _value(self, label: Any) -> Any:
         exact = [value for value in self._values if value == label]
