@@ -144,10 +144,12 @@ def change_text(difference: Difference) -> str:
 
 
 def _decided_text(difference: Difference, level: float) -> str:
-    """What decides where the interval and the test disagree, as they may in small samples; "" where they agree."""
+    """What decides where the interval and the test disagree, as they may in small samples; "" where they agree, and where
+    nothing is decided."""
     excluded = _excludes_zero(difference)
     if (
         excluded is None
+        or difference.doubt
         or difference.p_adjusted is None
         or excluded == is_significant(difference, level)
     ):

@@ -73,12 +73,8 @@ MOST_RESAMPLED_UNITS = 5000
 FEW_DELETIONS = 64
 """So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
-HALVINGS = 20
-"""So many give the p-value of an interval to a millionth."""
-
 ONE_UNIT = "one {unit} has no interval"
 WILSON = "Wilson of disagreement"
-ADJUSTED_WALD = "adjusted Wald"
 TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no interval"
 
 
@@ -198,72 +194,33 @@ def _errors(
 
 def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> MetricValue:
     """The second statistic minus the first on the same rows, with its interval."""
-    both = _difference_of(old, new)
+    method = "skewness" if new.smooth else new.interval
+    both = Statistic(
+        lambda weights: new.at(weights) - old.at(weights),
+        new.undefined,
+        interval=method,
+        share=new.share,
+        width=max(old.width, new.width),
+        classes=(*old.classes, *new.classes),
+        varies=_differences(old, new),
+    )
     value = value_of(both, sample)
     if value is None and value_of(old, sample) is None:
         both = structs.replace(both, undefined=old.undefined)
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
-    change = _paired_value(value, error, both, (old, new), sample, draw)
-    if change.method == ADJUSTED_WALD:
-        # It allows for few differing rows, and needs no warning of them.
-        both = structs.replace(both, varies=())
-    return _described(change, both, sample, draw.level)
-
-
-def interval_p_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> float:
-    """One minus the highest level at which the interval of the difference leaves out 0: the p-value of the test that the
-    interval inverts. 0 where there is no interval."""
-    both = _difference_of(old, new)
-    value = value_of(both, sample)
-    if value is None or sample.units < 2:
-        return 0.0
-    error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
-    without_zero, with_zero = 0.0, 1.0
-    for _ in range(HALVINGS):
-        level = (without_zero + with_zero) / 2
-        at_level = structs.replace(draw, level=level)
-        change = _paired_value(value, error, both, (old, new), sample, at_level)
-        if change.low is None or change.high is None:
-            return 0.0
-        if change.low <= 0 <= change.high:
-            with_zero = level
-        else:
-            without_zero = level
-    return 1 - without_zero
-
-
-def _difference_of(old: Statistic, new: Statistic) -> Statistic:
-    """The second statistic minus the first."""
-    return Statistic(
-        lambda weights: new.at(weights) - old.at(weights),
-        new.undefined,
-        interval="skewness" if new.smooth else new.interval,
-        share=new.share,
-        width=max(old.width, new.width),
-        classes=(*old.classes, *new.classes),
-        varies=_differences(old, new),
-    )
-
-
-def _paired_value(
-    value: float,
-    error: StandardError | None,
-    both: Statistic,
-    statistics: tuple[Statistic, Statistic],
-    sample: Sample,
-    draw: Draw,
-) -> MetricValue:
-    """The difference (`both`) of two statistics with the interval that its standard error gives."""
-    adjusted = paired_interval(value, error, statistics, sample, draw)
+    adjusted = paired_interval(value, error, (old, new), sample, draw)
     if adjusted is not None:
-        return adjusted
-    bounds = statistics[1].bounds
-    if error is not None or not np.isfinite(bounds).all():
-        return _metric_value(value, error, both, sample, draw.level)
-    reach = unseen_share(sample, draw.level) * (bounds[1] - bounds[0])
-    return MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
+        # It allows for few differing rows, and needs no warning of them.
+        return _described(adjusted, structs.replace(both, varies=()), sample, draw.level)
+    if error is None and np.isfinite(new.bounds).all():
+        reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
+        low, high = value - reach, value + reach
+        change = MetricValue(value, low, high, sample.n, SAME, method="rule of three")
+    else:
+        change = _metric_value(value, error, both, sample, draw.level)
+    return _described(change, both, sample, draw.level)
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -445,7 +402,7 @@ def paired_interval(
         sample.n,
         "" if error else SAME,
         se=math.sqrt(variance),
-        method=ADJUSTED_WALD,
+        method="adjusted Wald",
         df=None if alone else cluster_freedom(sample),
         design_effect=error.design_effect if error else None,
     )
