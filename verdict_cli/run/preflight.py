@@ -182,80 +182,64 @@ def dataset_for(
     """The files as the dataset of the plan: its columns, types, filter and required columns. ``origins`` names what files
     are copies of."""
     keys = plan.resolved.get("dataset") or {}
-    columns = [used for used in plan.columns if used.is_shown]
-    optional = frozenset(used.column for used in plan.columns if not used.is_needed)
+    columns = keys.get("columns") or {}
+    file_form = Dataset(tuple(files), delimiter=keys.get("delimiter"), origins=origins or {})
+    unlabelled = _absent_labels(plan, file_form, columns)
+    shown = [used.column for used in plan.columns if used.is_shown]
+    optional = {used.column for used in plan.columns if not used.is_needed}.union(unlabelled)
     typed = () if plan.row_types is None else tuple(plan.row_types.fields)
-    dataset = Dataset(
-        files=tuple(files),
-        columns=keys.get("columns") or {},
+    cast = None
+    if plan.row_types is not None:
+        cast = row_converter(
+            plan.row_types, files[0].parent, plan.fence, frozenset(optional.union(shown))
+        )
+    return replace(
+        file_form,
+        columns=columns,
         id=keys.get("id"),
         is_id_optional=plan.is_shipped,
         blank=keys.get("blank", "fail"),
-        blank_columns=tuple(used.column for used in columns),
+        blank_columns=tuple(shown),
         required=tuple(
             name
             for name in dict.fromkeys([*(used.column for used in plan.columns), *typed])
             if name not in optional
         ),
         hints={used.column: used.hint for used in plan.columns if used.hint},
-        cast=_converter(plan, files[0], optional | {used.column for used in columns}),
+        cast=cast,
         keep=_row_filter(plan.where),
         rules="|".join(
             str(keys.get(name, ""))
             for name in ("where", "schema", *(("blank",) if "blank" in keys else ()))
         ),
         skip_bad_rows=skip_bad_rows,
-        delimiter=keys.get("delimiter"),
-        origins=origins or {},
+        unlabelled=unlabelled,
     )
-    return _without_labels(plan, dataset)
 
 
-def _without_labels(plan: Plan, dataset: Dataset) -> Dataset:
-    """The dataset; where it lacks columns that are labels and nothing else, the file has no gate, and no column is named like
-    them, they are read as null: the rows are judged, and it is told that there are no labels."""
-    alone = [used for used in plan.columns if used.is_label]
+def _absent_labels(plan: Plan, dataset: Dataset, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that are labels and nothing else, where the data lacks them, the file has no gate, and no column is named
+    like them: they are read as null, so that the rows are judged, and it is told that there are no labels."""
+    alone = [used.column for used in plan.columns if used.is_label]
     if not alone or plan.gates:
-        return dataset
+        return ()
     try:
         names = _first_columns(dataset)
     except DataError:  # the reading of the rows reports it
-        return dataset
-    absent = [
-        used.column for used in alone if dataset.columns.get(used.column, used.column) not in names
-    ]
-    if not names or any(
-        missing_column(column, names).hint.startswith("did you mean") for column in absent
-    ):
-        return dataset
-    required = tuple(name for name in dataset.required if name not in absent)
-    optional = frozenset(
-        used.column for used in plan.columns if used.is_shown or not used.is_needed
-    )
-    cast = _converter(plan, dataset.files[0], optional | set(absent))
-    return replace(dataset, required=required, cast=cast, unlabelled=tuple(absent))
-
-
-def _converter(
-    plan: Plan, file: Path, optional: frozenset[str]
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]] | None:
-    """What gives a row its declared types; None where none are declared."""
-    if plan.row_types is None:
-        return None
-    return row_converter(plan.row_types, file.parent, plan.fence, optional)
+        return ()
+    absent = tuple([column for column in alone if columns.get(column, column) not in names])
+    hints = [missing_column(column, names).hint for column in absent]
+    if not names or any(hint.startswith("did you mean") for hint in hints):
+        return ()
+    return absent
 
 
 def _first_columns(dataset: Dataset) -> dict[str, None]:
     """The columns of the first rows, by their names in the file."""
-    bare = replace(
-        dataset,
-        required=(),
-        blank_columns=(),
-        columns={},
-        cast=None,
-        keep=None,
-        id=None,
-        unlabelled=(),
+    bare = Dataset(
+        dataset.files,
+        delimiter=dataset.delimiter,
+        origins=dataset.origins,
         skip_bad_rows=True,
     )
     return dict.fromkeys(name for row in islice(stream_rows(bare), _PEEKED) for name in row.source)

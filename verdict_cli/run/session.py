@@ -50,7 +50,8 @@ def open_run(options: RunOptions) -> Session:
         raise UsageError(
             "--reuse names the run itself, which finds its own replies", hint="leave --reuse out"
         )
-    check_hooks(options)
+    for hooks in options.hooks.values():
+        hooks.check(options)
     with ExitStack() as stack:
         stack.enter_context(directory.lock())
         earlier = None
@@ -76,12 +77,6 @@ def import_table_writer() -> None:
             f"the tables of a run cannot be written: {error}",
             hint="pip install --upgrade 'numpy>=2' pyarrow",
         ) from None
-
-
-def check_hooks(options: RunOptions) -> None:
-    """UsageError for options of features with which the run cannot be made."""
-    for hooks in options.hooks.values():
-        hooks.check(options)
 
 
 def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
