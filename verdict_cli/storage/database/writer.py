@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from verdict_cli.errors import OutputError
@@ -36,7 +36,6 @@ class Writer:
         self.path = path
         self.error: OutputError | None = None
         self.on_failure: Callable[[OutputError], None] = lambda _: None
-        self.after_commit: Callable[[], None] = lambda: None
         self._connection = connection
         self._opened = path.stat()
         self._lock = threading.Lock()
@@ -47,7 +46,8 @@ class Writer:
         self._wake, self._closing = threading.Event(), threading.Event()
         self._urgent = threading.Event()
         """Set where somebody waits for the next commit, which then does not wait for `GROUP_S`."""
-        self._waiters: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._written = threading.Condition(self._lock)
+        """Notified of each commit, and of an error."""
         self._thread: threading.Thread | None = None
 
     @property
@@ -60,7 +60,12 @@ class Writer:
         self._check()
         with self._lock:
             self._group.append((table, record))
-            self._count()
+            self.added += 1
+            if len(self._group) == 1:
+                self._wake.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="run.db", daemon=True)
+                self._thread.start()
 
     def execute(self, statement: str, values: tuple[Any, ...]) -> None:
         """Add a statement, which is executed after the records that were added before it. Raises as `insert`."""
@@ -68,22 +73,17 @@ class Writer:
 
     async def flush(self) -> None:
         """Wait until everything added before is on the disk. Raises OutputError when the disk refuses."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            # Within the lock: the thread that fails looks for waiters once, and then ends.
-            self._check()
-            if self.committed >= self.added:
-                return
-            future: asyncio.Future[None] = loop.create_future()
-            self._waiters.append((self.added, loop, future))
-            self._urgent.set()
-        await future
+        if self.waiting:
+            await asyncio.to_thread(self.wait)
         self._check()
 
     def wait(self) -> None:
         """As `flush`, without an event loop."""
-        while self.waiting and self.error is None:
-            sleep(0.001)
+        with self._written:
+            self._check()
+            last = self.added
+            self._urgent.set()
+            self._written.wait_for(lambda: self.error is not None or self.committed >= last)
         self._check()
 
     async def wait_for_room(self) -> None:
@@ -109,14 +109,6 @@ class Writer:
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
-
-    def _count(self) -> None:
-        self.added += 1
-        if len(self._group) == 1:
-            self._wake.set()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="run.db", daemon=True)
-                self._thread.start()
 
     def _work(self) -> None:
         begun = 0.0
@@ -145,18 +137,13 @@ class Writer:
             self._commit(group)
         except (sqlite3.Error, OSError) as error:
             self.error = refused(self.path, error)
-            with self._lock:
-                self._group = group + self._group
             self.on_failure(self.error)
-        with self._lock:
+        with self._written:
             if self.error is None:
                 self.committed += len(group)
-            done = [waiter for waiter in self._waiters if self.error or waiter[0] <= self.committed]
-            self._waiters = [waiter for waiter in self._waiters if waiter not in done]
-        self.after_commit()
-        for _, loop, future in done:
-            with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(_resolve, future)
+            else:
+                self._group = group + self._group
+            self._written.notify_all()
 
     def _commit(self, group: list[_Addition]) -> None:
         connection = self._connection
@@ -188,8 +175,3 @@ def _insert(connection: sqlite3.Connection, additions: Iterable[_Addition]) -> N
         records.setdefault(table, []).append(record)
     for table, of_table in records.items():
         insert(connection, table, of_table)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
