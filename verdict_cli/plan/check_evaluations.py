@@ -91,8 +91,7 @@ def check_evaluations(
     file = names.spec.file
     rows = ResultScope(nodes, outputs)
     scopes: dict[str, ResultScope] = {}
-    scales: dict[str, Ends] = {}
-    targets: dict[str, ExpressionPaths] = {}
+    checked = CheckedEvaluations(rows.used, {}, {})
     for name, evaluation in file.evaluate.items():
         place = Place(names, ("evaluate", name))
         try:
@@ -110,18 +109,18 @@ def check_evaluations(
         measured = expressions.get(("value",)) or predicted
         ends = None if measured is None else _ends(evaluation, measured.type)
         if ends is not None:
-            scales[name] = ends
+            checked.ends[name] = ends
         target = expressions.get(("target",))
         if target is not None:
-            targets[name] = target.paths
+            checked.targets[name] = target.paths
     for index, gate in enumerate(file.gates):
         place = Place(names, ("gates", index))
-        for issue in gate_problems(gate, file.evaluate, scales):
+        for issue in gate_problems(gate, file.evaluate, checked.ends):
             place.issue("bad-gate", issue)
         scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
             _check(text, place.below("where", text), scope, scope.roots, use_column)
-    return CheckedEvaluations(rows.used, scales, targets)
+    return checked
 
 
 def _expressions(
@@ -129,17 +128,12 @@ def _expressions(
 ) -> dict[ExpressionPath, Expression | None]:
     """The expressions of an evaluation by the keys that hold them; None, and reported, for one that cannot be resolved."""
     texts = [*_texts(evaluation), *_panel(evaluation, scope.nodes, place)]
-    expressions = {
-        keys: _check(text, place.below(*keys), scope, scope.roots, use_column)
-        for keys, text in texts
-        if text is not None
-    }
-    labels = ("source", "human", *scope.entries)
-    for key in ("target", "where", "weight") if evaluation.gold else ():
-        text = getattr(evaluation.gold, key)
+    of_labels = ("source", "human", *scope.entries)
+    expressions = {}
+    for keys, text in texts:
         if text is not None:
-            keys = ("gold", key)
-            expressions[keys] = _check(text, place.below(*keys), scope, labels, use_column)
+            roots = of_labels if keys[0] == "gold" else scope.roots
+            expressions[keys] = _check(text, place.below(*keys), scope, roots, use_column)
     return expressions
 
 
@@ -151,6 +145,8 @@ def _texts(evaluation: Evaluation) -> list[tuple[ExpressionPath, str | None]]:
     for key in ("by", "options"):
         listed = getattr(evaluation, key) or ()
         texts += [((key, index), text) for index, text in enumerate(listed)]
+    for key in ("target", "where", "weight") if evaluation.gold else ():
+        texts.append((("gold", key), getattr(evaluation.gold, key)))
     evaluator = evaluator_of(evaluation)
     return texts if evaluator is None else [*texts, *evaluator.expressions(evaluation)]
 

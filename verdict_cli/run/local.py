@@ -213,7 +213,7 @@ class LocalRun:
         counts = self.counts
         if status == "finished" or not is_late:
             counts = write_tables(
-                job.directory.path, job.directory.database, job.table_columns, job.data.rows
+                job.directory.path, job.directory.database, self.job.table_columns, job.data.rows
             )
         return finish_run(job, counts, status, job.start.wall_s + perf_counter() - self.started)
 
