@@ -215,6 +215,33 @@ class TestLabels:
         assert (done.code, "`probability` needs `positive`" in done.err) == (2, True)
 
     @pytest.mark.parametrize(
+        ("label", "positive", "code", "cure"),
+        [
+            ("yes", "'Yes'", 2, "write `positive: 'yes'`"),
+            (True, "'true'", 2, "write `positive: true`"),
+            ("yes", "maybe", 0, "name one of the labels"),
+            ("yes", "yes", 0, ""),
+            (True, "1", 0, ""),
+        ],
+    )
+    @pytest.mark.parametrize("measured", ["probability: source.p", "prediction: source.label"])
+    def test_a_positive_label_that_no_row_has_is_told(
+        self, shell, label, positive, code, cure, measured
+    ):
+        evaluate = f"{{{measured}, target: source.label, positive: {positive}}}"
+        config = judge(shell, more=f"\nevaluate: {{e: {evaluate}}}")
+        other = False if label is True else "no"
+        rows = [{"text": "a", "p": 0.5, "label": value} for value in (label, other, label)]
+        done = shell("validate", config, data(shell, *rows))
+        assert (done.code, cure in done.err, bool(done.err)) == (code, True, bool(cure)), done.err
+
+    def test_a_filter_that_is_true_in_no_row_is_a_warning(self, shell):
+        evaluate = "{prediction: output.score, target: source.label, where: source.text == 'x'}"
+        config, rows = labelled(shell, "boolean", [True, False], evaluate)
+        done = shell("validate", config, rows)
+        assert (done.code, "is true in no row: nothing is measured" in done.err) == (0, True)
+
+    @pytest.mark.parametrize(
         ("scale", "labels", "evaluate"),
         [
             ("boolean", [True, False], ""),

@@ -55,7 +55,8 @@ class ColumnCheck:
             return None
         if key == "where" and not isinstance(value, bool):
             message = f"row {index}: `{expression.text}` gives {value!r:.80}, not true or false"
-            self._problem = self._at(key, message, "compare")
+            hint = f"compare, as in `{expression.text} == {value!r:.40}`"
+            self._problem = self._at(key, message, hint)
         return value
 
     def _at(self, key: str, message: str, hint: str) -> Problem:

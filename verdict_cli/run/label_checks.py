@@ -94,6 +94,9 @@ def check_label_values(
         certain = counts.whole and not sampled
         (errors if certain else warnings).append(problem("evaluate", *counts.bad))
     seen = counts.seen
+    if counts.where is not None and not counts.rows:
+        message = f"`where: {counts.where.text}` is true in no row: nothing is measured"
+        warnings.append(problem("evaluate", message, "correct it, or leave it out"))
     if not counts.labels or counts.lists or counts.evaluation.kind == "ranking":
         if counts.rows and counts.missing == counts.rows:
             hint = "check that `target` names the column of the human labels"
@@ -104,6 +107,7 @@ def check_label_values(
             )
         return errors, warnings
     errors += _without_positive(counts, seen, problem)
+    (errors if _alike(counts) is not None else warnings).extend(_absent_positive(counts, problem))
     if counts.evaluation.prediction is not None:
         never = _never_equal(counts, seen, problem)
         errors += never
@@ -129,6 +133,30 @@ def _without_positive(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any
     return [
         problem("positive", message, f"such as `positive: {_bare(next(iter(seen.values()))[1])}`")
     ]
+
+
+def _absent_positive(counts: LabelCounts, problem: Any) -> list[Problem]:
+    """A problem where no target and no prediction is the positive label: each row would count as a negative one."""
+    positive = counts.evaluation.positive
+    if positive is None or counts.others or label_value_key(positive) in counts.counts:
+        return []
+    alike = _alike(counts)
+    labels = _listed(counts.seen.values())
+    message = f"no label is {_quoted(positive)}, the `positive` one: targets are {labels}"
+    hint = "name one of the labels" if alike is None else f"write `positive: {_written(alike)}`"
+    return [problem("positive", message, hint)]
+
+
+def _alike(counts: LabelCounts) -> Any:
+    """The label that is written like the positive one, but is another: `yes` for `Yes`, 1 for `'1'`."""
+    spelled = _bare(counts.evaluation.positive).strip().casefold()
+    labels = (label for _, label in counts.counts.values())
+    return next((label for label in labels if _bare(label).strip().casefold() == spelled), None)
+
+
+def _written(label: Any) -> str:
+    """The label as a pipeline file has it."""
+    return repr(label) if isinstance(label, str) else _bare(label)
 
 
 def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
