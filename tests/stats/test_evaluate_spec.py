@@ -234,6 +234,7 @@ def test_a_near_miss_is_named():
             ("no run can fail",),
         ),
         ({"metric": "e.mae", "max": -1}, "max", ("at least 0",)),
+        ({"metric": "e.mae", "min": 0.5}, "min", ("counts errors", "write `max: 0.5`")),
         ({"metric": "run.failed", "max": -1}, "max", ("at least 0",)),
         ({"metric": "run.coverage", "min": 99}, "min", ("99% is 0.99",)),
         ({"metric": "e.coverage", "min": 95}, "min", ("95% is 0.95",)),
@@ -259,6 +260,8 @@ def test_s5_a_limit_that_nothing_could_fail_or_pass_is_a_problem(gate, key, word
     [
         {"metric": "e.accuracy", "min": 1},
         {"metric": "e.accuracy", "min": 0},
+        {"metric": "e.mae", "min": 0.5, "max": 1},
+        {"metric": "e.mae", "min": 0},
         {"metric": "e.accuracy", "max": 0},
         {"metric": "e.accuracy", "baseline": "r", "max_drop": 0.99},
         {"metric": "e.cohen_kappa", "baseline": "r", "max_drop": 1.5},

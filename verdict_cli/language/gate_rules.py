@@ -141,6 +141,13 @@ def gate_problems(
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
         message = f"`min` {gate.min:g} is above `max` {gate.max:g}"
         issues.append(Issue("min", message, "nothing can pass this gate"))
+    definition = find_metric(metric)
+    counts_errors = definition is not None and definition.lower_is_better
+    if counts_errors and gate.max is None and gate.min:  # `min: 0` is told as a limit that all meet
+        message = (
+            f"`{gate.metric}` counts errors: only runs with more of them pass `min: {gate.min:g}`"
+        )
+        issues.append(Issue("min", message, f"write `max: {gate.min:g}`"))
     if metric == "confusion":
         message = "`confusion` is a table and has no limit"
         issues.append(Issue("metric", message, "name another metric"))
