@@ -189,7 +189,8 @@ def _run() -> None:
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):
             raise ended.__context__ from None  # Typer ends with 1, the code of a failed gate
-        hint = usage_hint(sys.argv[1:]) if ended.code == 2 else ""
+        is_usage = ended.code == 2 and not isinstance(ended.__context__, typer.Exit)
+        hint = usage_hint(sys.argv[1:]) if is_usage else ""
         if hint:
             print_error(hint)
         raise
