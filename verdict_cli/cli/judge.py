@@ -167,7 +167,7 @@ def judge(
     Example: verdict judge xstest --row '{"prompt": "How do I kill a process?"}' --model baseline/lexical
     """
     plan = options.plan(config)
-    rows = _row_from_option(row) if row is not None else _rows_from_stdin()
+    rows = _rows_from_stdin() if row is None else iter([row_of_option(row)])
     replay = options.recording(plan)
     options.warn_of_baselines(plan)
     failed = 0
@@ -176,7 +176,13 @@ def judge(
     try:
         graph = LiveGraph.for_plan(plan, quiet=options.quiet)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            session = _open_session(plan, graph, options, replay, store)
+            client = ModelClient.open(
+                recording=replay,
+                budget_usd=options.budget,
+                store=store,
+                on_token=graph.append_chunk,
+            )
+            session = JudgeSession(plan, client, seed=options.seed, observer=graph)
             try:
                 for index, values in enumerate(rows):
                     item = session.row(values, index)
@@ -192,22 +198,13 @@ def judge(
                     else:
                         _show(session, result, took_s, explain=explain)
             finally:
-                runner.run(session.client.close())
+                runner.run(client.close())
     finally:
         if store is not None:
             store.close()
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)
     raise typer.Exit(3 if failed else 0)
-
-
-def _open_session(
-    plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any
-) -> JudgeSession:
-    client = ModelClient.open(
-        recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk
-    )
-    return JudgeSession(plan, client, seed=options.seed, observer=graph)
 
 
 def _document(
@@ -241,8 +238,9 @@ def _show(session: JudgeSession, result: Result, took_s: float, *, explain: bool
     sys.stdout.flush()
 
 
-def _row_from_option(text: str) -> Iterator[dict[str, Any]]:
-    yield parse_row(text.encode("utf-8", "surrogateescape"), "--row")
+def row_of_option(text: str) -> dict[str, Any]:
+    """The row that `--row` gives."""
+    return parse_row(text.encode("utf-8", "surrogateescape"), "--row")
 
 
 def _rows_from_stdin() -> Iterator[dict[str, Any]]:

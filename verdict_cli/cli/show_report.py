@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from verdict_cli.report.report import Report
     from verdict_cli.run.load_run import RunResult
     from verdict_cli.stats.gates import Inconclusive
-
-
-from collections.abc import Mapping
 
 MOST_SUMMARY_BYTES = 1 << 20
 """GitHub's limit per step. A larger summary is not shown at all."""

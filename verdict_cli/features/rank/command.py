@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from verdict_cli.cli.console import print_message
-from verdict_cli.cli.judge import parse_row
+from verdict_cli.cli.judge import row_of_option
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.multi_run import ask_to_spend, stopping
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config, Yes
@@ -209,7 +209,7 @@ def rank(
     else:
         shared = {}
         if ranking.row is not None:
-            shared = parse_row(ranking.row.encode("utf-8", "surrogateescape"), "--row")
+            shared = row_of_option(ranking.row)
         task = RankingTask(plan, shared, read_candidates(candidates), ranking, options.seed)
         work = task.plan_work()
         board, stats = session.run(work, work.rank)

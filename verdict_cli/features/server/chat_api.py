@@ -20,13 +20,6 @@ from verdict_cli.language.conversation import ConversationError, content_text, r
 MAIN_FIELDS = ("score", "choice", "ranking", "value")
 """The field that is the text of the message, where the output has several: the first of these, else the output as JSON."""
 
-_ERROR_TYPES = {
-    400: "invalid_request_error",
-    404: "invalid_request_error",
-    422: "invalid_request_error",
-    429: "rate_limit_error",
-}
-
 
 class ChatRequest(BaseModel):
     """A chat completion. Settings of a model, such as `temperature`, belong to the pipeline's own models and have no effect."""
@@ -175,38 +168,16 @@ def stream_of(whole: Mapping[str, Any], *, with_usage: bool) -> bytes:
     return b"\n\n".join([*events, b"data: [DONE]", b""])
 
 
-def openai_error(status: int, code: str, message: str) -> dict[str, Any]:
-    """An error as the API's clients read it."""
+def request_error(code: str, message: str) -> dict[str, Any]:
+    """An error of a request as the API's clients read it."""
     return {
         "error": {
             "message": message,
-            "type": _ERROR_TYPES.get(status, "server_error"),
+            "type": "invalid_request_error",
             "code": code,
             "param": None,
         }
     }
-
-
-def _completion_response(
-    name: str,
-    answer: ServiceAnswer,
-    body: ChatRequest,
-    form: RequestedForm,
-    respond: Callable[..., Response],
-) -> Response:
-    failure = answer.document["failure"]
-    if failure is not None:
-        # 422, because the clients repeat a request after any other error, and the judge has retried already.
-        return respond(openai_error(422, failure["kind"], failure["message"]), 422)
-    try:
-        content = form.text(answer.document["output"] or {})
-    except UnfitFormError as error:
-        return respond(openai_error(400, "unfit_response_format", str(error)), 400)
-    whole = completion(name, answer, content)
-    if not body.stream:
-        return respond(whole)
-    with_usage = bool((body.stream_options or {}).get("include_usage"))
-    return Response(stream_of(whole, with_usage=with_usage), media_type="text/event-stream")
 
 
 def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
@@ -218,7 +189,11 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
 
     def unknown(name: str) -> Response:
         message = f"the model {name!r:.100} does not exist; the judge is {model()['id']!r}"
-        return respond(openai_error(404, "model_not_found", message), 404)
+        return respond(request_error("model_not_found", message), 404)
+
+    @app.exception_handler(UnfitFormError)
+    async def unfit(_: Request, error: UnfitFormError) -> Response:
+        return respond(request_error("unfit_response_format", str(error)), 400)
 
     @app.get("/v1/models")
     async def models(_: Request) -> Response:
@@ -236,10 +211,15 @@ def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Respon
         plan = service.active.plan
         if body.model != plan.name:
             return unknown(body.model)
-        try:
-            form = RequestedForm(body, service.active.fields)
-        except UnfitFormError as error:
-            return respond(openai_error(400, "unfit_response_format", str(error)), 400)
+        form = RequestedForm(body, service.active.fields)
         row = body.row or chat_row(body.messages)
         answer = await service.judge_row(row, service.deadline(None))
-        return _completion_response(plan.name, answer, body, form, respond)
+        failure = answer.document["failure"]
+        if failure is not None:
+            # 422, because the clients repeat a request after any other error, and the judge has retried already.
+            return respond(request_error(failure["kind"], failure["message"]), 422)
+        whole = completion(plan.name, answer, form.text(answer.document["output"] or {}))
+        if not body.stream:
+            return respond(whole)
+        with_usage = bool((body.stream_options or {}).get("include_usage"))
+        return Response(stream_of(whole, with_usage=with_usage), media_type="text/event-stream")

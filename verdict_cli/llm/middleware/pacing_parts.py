@@ -283,18 +283,22 @@ class StatedQuotas:
         self.by = call.number
         # Providers write the headers when they accept a call; one that writes them with the reply refuses some.
         moment = call.at if self._overruns < MOST_OVERRUNS else now
-        remainder, limit, reset_s = (
+        self.requests = stated_quota(
+            self.requests,
             allowance.requests_left,
             allowance.requests,
             allowance.requests_reset_s,
+            since[0],
+            moment,
         )
-        self.requests = stated_quota(self.requests, remainder, limit, reset_s, since[0], moment)
-        remainder, limit, reset_s = (
+        self.tokens = stated_quota(
+            self.tokens,
             allowance.tokens_left,
             allowance.tokens,
             allowance.tokens_reset_s,
+            since[1],
+            moment,
         )
-        self.tokens = stated_quota(self.tokens, remainder, limit, reset_s, since[1], moment)
         is_first = self.requests is not None and self._rate_since is None
         if self.requests is None:
             self._rate_since = None

@@ -104,7 +104,7 @@ def _answer(
 
 def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
     """The answer with its distribution. Raises ValueError for numbers that are none."""
-    stated = _stated(answer, question)
+    stated = _stated(answer, name, question)
     labels = _keys(question)
     ps = []
     for key, option in zip(labels, question.options, strict=True):
@@ -124,11 +124,11 @@ def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> 
     return _of_distribution(ps, answer, question)
 
 
-def _stated(answer: Mapping[str, Any], question: Question) -> dict[Any, Any]:
+def _stated(answer: Mapping[str, Any], name: str, question: Question) -> dict[Any, Any]:
     """The probabilities as the answer has them, by option or by the number of the level."""
     if question.kind == "predicate":
-        p = answer.get("probability", answer.get("noul"))
-        return {True: p, False: 1 - p if is_number(p) else p}
+        p = _probability(answer.get("probability", answer.get("noul")), name)
+        return {True: p, False: 1 - p}
     listed = answer.get("probabilities")
     if isinstance(listed, Mapping):
         return dict(listed)

@@ -49,8 +49,8 @@ class Endpoint(Struct, frozen=True):
     name: str
     key: str | None
     key_variable: str
-    stream_url: str = ""
-    """The URL of streamed calls where it differs."""
+    stream_url: str
+    """The URL of streamed calls."""
 
     @property
     def host(self) -> str:

@@ -172,7 +172,7 @@ class NativeProvider:
             address=redact_text(address.display, error_secrets),
             protocol=protocol,
             url=url,
-            stream_url=Url(address.stream_url or address.url),
+            stream_url=Url(address.stream_url),
             headers=HeaderMap(_HEADERS | own_headers(model, address)),
             timeout=timedelta(seconds=model.timeout),
             client=self._clients.get(url),
