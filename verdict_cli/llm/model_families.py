@@ -21,15 +21,14 @@ _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 
 class DecisionLimits(Struct, frozen=True):
-    """What one request to a decision model may have. ``tokens`` are those of the state with all questions, ``question_tokens`` those
-    of the state with one; None: unknown. ``images`` is their number; None: their form is unknown or takes a header."""
+    """What one request to a decision model may have. ``tokens`` are those of the state with all questions; None:
+    unknown. ``images`` is their number; None: their form is unknown or takes a header."""
 
     questions: int = 64
     fewest_options: int = 2
     options: int = 255
     levels: int = 10
     tokens: int | None = None
-    question_tokens: int | None = None
     images: int | None = 128
     takes_image_urls: bool = True
 
@@ -110,9 +109,7 @@ def _system_one(
 
 
 _CLEF = DecisionLimits(questions=64, tokens=65_536, images=4, takes_image_urls=False)
-_JEV = DecisionLimits(
-    questions=255, fewest_options=1, tokens=65_536, question_tokens=32_768, images=None
-)
+_JEV = DecisionLimits(questions=255, fewest_options=1, tokens=65_536, images=None)
 _NIMBLE = DecisionLimits(questions=64, levels=255, tokens=8_192, images=0)
 _PPLX = DecisionLimits(questions=128, fewest_options=1, tokens=262_144)
 _RUNE = DecisionLimits(fewest_options=1, options=208, tokens=262_144, images=0)

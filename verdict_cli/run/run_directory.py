@@ -17,7 +17,7 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.storage.database.database import RUN_DB
 from verdict_cli.storage.file_lock import exclusive
 from verdict_cli.storage.paths import output_errors, replacing, was_url
-from verdict_cli.storage.stores import RunStore, store_of
+from verdict_cli.storage.stores import RunStore, open_run
 
 
 def difference(earlier: RunFacts, now: RunFacts) -> str:
@@ -58,7 +58,7 @@ class RunDirectory(Struct, frozen=True):
     @classmethod
     def open_url(cls, url: str) -> RunDirectory:
         """A directory in a store. UsageError for an unknown kind of URL."""
-        remote = store_of(url).run(url)
+        remote = open_run(url)
         return cls(remote.copy, remote)
 
     @property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from verdict_cli.errors import UsageError
 from verdict_cli.registry import feature_part
@@ -18,26 +18,14 @@ class StoreFolder(Protocol):
     @property
     def url(self) -> str: ...
 
-    def below(self, name: str) -> StoreFolder:
-        """A folder in it."""
-
     def names(self, folder: str = "") -> list[str]:
         """The names of all objects in a folder and below it, sorted."""
 
     def read(self, name: str) -> bytes | None:
         """The object's content, None if it does not exist."""
 
-    def put(self, path: Path, name: str) -> None:
-        """Upload the file as the object."""
-
     def get(self, name: str, path: Path) -> None:
         """Download the object to the file."""
-
-    def get_all(self, names: Sequence[str], folder: Path) -> None:
-        """Download the objects to files of their names below a folder."""
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove the objects that exist."""
 
 
 class RunStore(Protocol):
@@ -66,27 +54,23 @@ class RunStore(Protocol):
         """Remove files from the store. Raises as `put`."""
 
 
-class Store(Protocol):
-    """A kind of store."""
-
-    def folder(self, url: str) -> StoreFolder:
-        """The folder at a URL. UsageError where it cannot be used."""
-
-    def run(self, url: str) -> RunStore:
-        """The directory of a run at a URL. UsageError where it cannot be used."""
+def open_folder(url: str) -> StoreFolder:
+    """The folder at a URL. UsageError where it cannot be used."""
+    folder: StoreFolder = _part("RemoteFolder", url).at(url)
+    return folder
 
 
-def store_of(url: str) -> Store:
-    """The store of a URL. UsageError where the feature is not installed."""
-    store: type[Store] | None = feature_part("object_store", "run_store.ObjectStore")
-    if store is None:
+def open_run(url: str) -> RunStore:
+    """The directory of a run at a URL. UsageError where it cannot be used."""
+    run: RunStore = _part("RemoteRunDirectory", url)(open_folder(url))
+    return run
+
+
+def _part(name: str, url: str) -> Any:
+    part = feature_part("object_store", f"run_store.{name}")
+    if part is None:
         raise UsageError(
             f"{url} is in an object store, and this verdict is without its feature `object_store`",
             hint="give a path, or install verdict with all of its features",
         )
-    return store()
-
-
-def open_folder(url: str) -> StoreFolder:
-    """The folder at a URL. UsageError where it cannot be used."""
-    return store_of(url).folder(url)
+    return part

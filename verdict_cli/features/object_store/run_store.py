@@ -16,11 +16,10 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import sleep
-from typing import IO, Any
+from typing import Any
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.features.object_store import segments
@@ -68,9 +67,6 @@ class RemoteFolder(Struct, frozen=True):
             files.loop.call_soon_threadsafe(files.loop.set_exception_handler, lambda *_: None)
         return cls(url.rstrip("/"), files, root.rstrip("/"))
 
-    def below(self, name: str) -> RemoteFolder:
-        return replace(self, url=f"{self.url}/{name}", _root=f"{self._root}/{name}")
-
     def names(self, folder: str = "") -> list[str]:
         with self._translated_errors(folder):
             self._files.invalidate_cache()
@@ -86,18 +82,6 @@ class RemoteFolder(Struct, frozen=True):
                 return bytes(self._files.cat_file(f"{self._root}/{name}"))
             except FileNotFoundError:
                 return None
-
-    @contextmanager
-    def opened(self, name: str) -> Iterator[IO[bytes] | None]:
-        """The object's bytes as a stream, None if it does not exist."""
-        with self._translated_errors(name):
-            try:
-                stream = self._files.open(f"{self._root}/{name}", "rb")
-            except FileNotFoundError:
-                yield None
-                return
-            with stream:
-                yield stream
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object, replacing any of that name."""
@@ -431,13 +415,3 @@ class RemoteRunDirectory:
             if path.name not in _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.get(name for name in (*_NEEDED, RUN_DB) if self.folder.names(name))
-
-
-class ObjectStore:
-    """Any store that fsspec has a filesystem for."""
-
-    def folder(self, url: str) -> RemoteFolder:
-        return RemoteFolder.at(url)
-
-    def run(self, url: str) -> RemoteRunDirectory:
-        return RemoteRunDirectory(RemoteFolder.at(url))
