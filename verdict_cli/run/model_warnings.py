@@ -11,6 +11,7 @@ from verdict_cli.errors import Problem, Refused
 from verdict_cli.llm.providers.model_checks import context_window, doubts, retirement_date
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
+from verdict_cli.plural import plural
 from verdict_cli.run.hooks import hook_classes
 from verdict_cli.run.preflight import SAMPLE, check_plan_model, models_in_use, models_of
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
@@ -37,7 +38,7 @@ def retirement_warnings(plan: Plan, today: date | None = None) -> list[Problem]:
         when = (
             f"was retired on {retires}"
             if days < 0
-            else f"retires on {retires}, in {days} day{'s' * (days != 1)}"
+            else f"retires on {retires}, in {plural(days, 'day')}"
         )
         problems.append(
             Problem(

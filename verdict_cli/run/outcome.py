@@ -78,7 +78,7 @@ def reward_of(plan: Plan, text: str | None = None) -> Reward:
     return (
         _of_output(plan)
         if text is None
-        else _of_expression(plan, compile_reward(plan, text, "the reward"))
+        else _of_expression(compile_reward(plan, text, "the reward"))
     )
 
 
@@ -103,7 +103,7 @@ def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
     return value
 
 
-def _of_expression(plan: Plan, value: Callable[[Result], Any]) -> Reward:
+def _of_expression(value: Callable[[Result], Any]) -> Reward:
     return lambda result: _finite(value(result), "the reward")
 
 

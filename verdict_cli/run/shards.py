@@ -23,6 +23,7 @@ from verdict_cli.storage.database.schema import (
     DamagedError,
     connect,
     create,
+    damage_raised,
     open_foreign,
     refused,
     unreadable,
@@ -204,11 +205,9 @@ def _write(shards: Sequence[_Shard], directory: RunDirectory) -> None:
 def _append(shard: _Shard, target: sqlite3.Connection) -> None:
     path = RunDirectory(shard.path).database
     try:
-        with closing(open_foreign(path)) as source:
+        with damage_raised(), closing(open_foreign(path)) as source:
             append(source, target)
-    except sqlite3.OperationalError:
-        raise
-    except (DamagedError, sqlite3.DatabaseError) as error:
+    except DamagedError as error:
         raise unreadable(path, error) from None
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -96,27 +96,19 @@ class Database:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)
-            connection = connect(path, "rw")
-        except (OSError, sqlite3.Error) as error:
+            with damage_raised(), ExitStack() as stack:
+                connection = stack.enter_context(closing(connect(path, "rw")))
+                create(connection)
+                check_schema(connection)
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+                reader = stack.enter_context(closing(connect(path, "rw")))
+                database = cls(path, reader, Writer(path, connection), shared=shared)
+                stack.pop_all()
+        except (OSError, sqlite3.OperationalError) as error:
             raise refused(path, error) from error
-        reader = None
-        try:
-            create(connection)
-            check_schema(connection)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-            connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
-            reader = connect(path, "rw")
-            return cls(path, reader, Writer(path, connection), shared=shared)
-        except BaseException as error:
-            for opened in (connection, reader):
-                if opened is not None:
-                    opened.close()
-            if isinstance(error, sqlite3.OperationalError):
-                raise refused(path, error) from error
-            if isinstance(error, sqlite3.DatabaseError):
-                raise DamagedError(str(error)) from None
-            raise
+        return database
 
     @classmethod
     def open_foreign(cls, path: Path) -> Self:
@@ -137,13 +129,10 @@ class Database:
         self._writer.close()
         if self._shared:
             return
-        with suppress(sqlite3.Error):  # another process reads it: the log is merged by the next one
-            connection = connect(self.path, "rw")
-            try:
-                connection.execute("PRAGMA busy_timeout=1000")
-                connection.execute("PRAGMA journal_mode=DELETE")
-            finally:
-                connection.close()
+        # Where another process reads the file, the log is merged by the next one.
+        with suppress(sqlite3.Error), closing(connect(self.path, "rw")) as connection:
+            connection.execute("PRAGMA busy_timeout=1000")
+            connection.execute("PRAGMA journal_mode=DELETE")
 
     def __enter__(self) -> Self:
         return self

@@ -117,18 +117,15 @@ def open_foreign(path: Path) -> sqlite3.Connection:
         raise unreadable(path, "it is a pipe")  # opening it would wait for a writer
     try:
         path.open("rb").close()  # SQLite does not say why it cannot open a file
-        connection = _open_checked(path, "ro")
-    except sqlite3.OperationalError as error:
-        # SQLite opens the log of a database beside it, unless told that nobody writes: a folder may be read-only.
-        if path.with_name(f"{path.name}-wal").exists():
-            raise unreadable(path, error) from None
         try:
-            connection = _open_checked(path, "ro&immutable=1")
-        except (sqlite3.Error, DamagedError) as damage:
-            raise unreadable(path, damage) from None
+            return _open_checked(path, "ro")
+        except sqlite3.OperationalError:
+            # SQLite opens the log of a database beside it, unless told that nobody writes: a folder may be read-only.
+            if path.with_name(f"{path.name}-wal").exists():
+                raise
+            return _open_checked(path, "ro&immutable=1")
     except (OSError, sqlite3.Error, DamagedError) as error:
         raise unreadable(path, getattr(error, "strerror", None) or error) from None
-    return connection
 
 
 def _open_checked(path: Path, mode: str) -> sqlite3.Connection:
