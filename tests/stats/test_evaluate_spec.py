@@ -130,6 +130,8 @@ def test_a_published_table_has_rows_with_a_unit():
         (PAIR | {"metrics": ["auroc"]}, "metrics.0", "`auroc` needs `probability`"),
         (PAIR | {"metrics": ["f1", "mean"]}, "metrics.1", "`mean` needs `value`"),
         (PAIR | {"metrics": ["f1", "f1"]}, "metrics.1", "is a duplicate"),
+        ({"panel": ("output.a", "output.b", "output.a")}, "panel.2", "is a duplicate"),
+        (PAIR | {"options": ("source.a", "source.a")}, "options.1", "is a duplicate"),
         (
             {"value": "output.x", "metrics": ["f1"]},
             "metrics.0",

@@ -319,12 +319,14 @@ def _lacking(evaluation: Evaluation) -> list[Issue]:
 
 
 def _repeated(evaluation: Evaluation) -> list[Issue]:
-    metrics = evaluation.metrics or ()
-    return [
-        Issue(f"metrics.{index}", f"`{metric}` is a duplicate", "leave one out")
-        for index, metric in enumerate(metrics)
-        if metric in metrics[:index]
-    ]
+    """What is listed twice: a judge agrees with itself, and an option is as long as itself."""
+    issues = []
+    for key in ("metrics", "panel", "options"):
+        listed = getattr(evaluation, key)
+        for index, text in enumerate(listed if isinstance(listed, tuple) else ()):
+            if text in listed[:index]:
+                issues.append(Issue(f"{key}.{index}", f"`{text}` is a duplicate", "leave one out"))
+    return issues
 
 
 def missing_keys(evaluation: Evaluation, metric: str) -> list[str]:
