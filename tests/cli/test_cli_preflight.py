@@ -235,6 +235,16 @@ class TestLabels:
         done = shell("validate", config, data(shell, *rows))
         assert (done.code, cure in done.err, bool(done.err)) == (code, True, bool(cure)), done.err
 
+    @pytest.mark.parametrize(
+        ("where", "code"), [("source.kept", 2), ("source.kept == 'false'", 0), ("1", 2)]
+    )
+    def test_a_filter_of_the_dataset_that_gives_no_truth_selects_no_row(self, shell, where, code):
+        head = f'model: baseline/lexical\ndataset: {{where: "{where}"}}'
+        config = shell.config(JUDGE, head=head)
+        done = shell("validate", config, data(shell, {"text": "a", "kept": "false"}))
+        assert (done.code, "not true or false" in done.err) == (code, code == 2), done.err
+        assert "compare, as in" in done.err or code == 0
+
     def test_a_filter_that_is_true_in_no_row_is_a_warning(self, shell):
         evaluate = "{prediction: output.score, target: source.label, where: source.text == 'x'}"
         config, rows = labelled(shell, "boolean", [True, False], evaluate)

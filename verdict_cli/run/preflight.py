@@ -15,6 +15,7 @@ from verdict_cli.errors import (
     Problem,
     Refused,
     ReplyError,
+    RowError,
     SpecError,
     UsageError,
     VerdictError,
@@ -246,7 +247,17 @@ def _first_columns(dataset: Dataset) -> dict[str, None]:
 
 
 def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
-    return None if where is None else lambda row: bool(where({"source": row}))
+    if where is None:
+        return None
+
+    def is_selected(row: Mapping[str, Any]) -> bool:
+        value = where({"source": row})
+        if not isinstance(value, bool):  # the text "false" would select the row
+            message = f"`{where.text}` gives {value!r:.80}, not true or false"
+            raise RowError(message, hint=f"compare, as in `{where.text} == {value!r:.40}`")
+        return value
+
+    return is_selected
 
 
 def preflight(
