@@ -26,6 +26,11 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def plain_text(value: Any) -> str:
+    """The value as text: `true` and `false` as in JSON, everything else as Python prints it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class Entry(Struct, frozen=True, gc=False):
     """One entry of the list of an `each`: its number (``3``, inside another entry ``3.1``), the values of the names that
     units inside see, how many entries the list has, and a digest that follows its content wherever it is in the list."""

@@ -21,7 +21,7 @@ from verdict_cli.config_model import (
     Uncounted,
     display_value,
 )
-from verdict_cli.language.scales.discrete import Value
+from verdict_cli.language.scales import Value
 from verdict_cli.registry import Registry
 
 

@@ -161,14 +161,10 @@ def _compile_condition(step: RowStep, scope: NodeScope) -> Condition | None:
 
 def _check_per_call(step: RowStep, head: Node) -> None:
     """Report `per_call` around a unit that asks no decision model."""
-    if step.keys.per_call is not None and not _asks_decisions(head):
+    if step.keys.per_call is not None and not head.asks_decisions:
         message = "`per_call` bounds the questions that one request to a decision model has"
         hint = "leave `per_call` out: a chat model is asked about each entry by a call of its own"
         step.place.problem("bad-each", message, hint, "per_call")
-
-
-def _asks_decisions(node: Node) -> bool:
-    return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
 def _finished(node: Node, nodes: Sequence[Node], steps: Sequence[RowStep]) -> Node:
@@ -178,7 +174,7 @@ def _finished(node: Node, nodes: Sequence[Node], steps: Sequence[RowStep]) -> No
     is_numbered = len(node.groups) == 1 and all(other.groups == node.groups for other in alike)
     parents = [(parent, below(nodes[parent].groups, node.groups)) for parent in node.parents]
     is_spread = any(groups for _, groups in parents)
-    asks_together = bool(node.groups) and _asks_decisions(node)
+    asks_together = bool(node.groups) and node.asks_decisions
     return replace(
         node,
         copies=(alike.index(node), len(alike)) if is_numbered else None,
@@ -456,7 +452,7 @@ class _Build:
         """Warn of a decision model that is asked the same several times: it nearly always answers the same."""
         models = tuple(model.endpoint_key for model in instance.models or ())
         key = (instance.place.path, models)
-        if key in self._asked and _asks_decisions(node):
+        if key in self._asked and node.asks_decisions:
             message = "repeats of a decision model give the same answer"
             instance.place.warn(message, "vary the wording, the order or the model")
         self._asked.add(key)

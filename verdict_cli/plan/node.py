@@ -323,6 +323,11 @@ class Node(Struct, frozen=True, dict=True):
         return (self.work.models, *(self.escalation.stages if self.escalation is not None else ()))
 
     @property
+    def asks_decisions(self) -> bool:
+        """Whether it asks a decision model."""
+        return isinstance(self.work, LLMNode) and self.work.state_prompt is not None
+
+    @property
     def skips(self) -> bool:
         """Whether a failure leaves the unit without an output instead of failing the row."""
         return self.unit.on_failure == "skip"

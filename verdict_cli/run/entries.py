@@ -15,7 +15,7 @@ from verdict_cli.errors import Pending, RowError, VerdictError
 from verdict_cli.language.expressions.entry_lists import Turn
 from verdict_cli.messages import Entry, Failure, Result, Row, add_counts, add_stages
 from verdict_cli.plan.levels import EachGroup, field_lists, present
-from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.node import Node
 from verdict_cli.run.attempts import EntrySlots
 from verdict_cli.run.event_loop import cancel_all
 
@@ -129,7 +129,7 @@ async def fan_out(runner: RowRunner, head: int) -> None:
         return _EntryRun(await inner.run(), inner.skipped, inner.abstained)
 
     # All questions of a row wait for one another, in one request to a decision model.
-    slots = EntrySlots(len(rows)) if _asks_decisions(node) else runner.context.slots
+    slots = EntrySlots(len(rows)) if node.asks_decisions else runner.context.slots
     entries = await run_entries(len(rows), run_entry, slots)
     results = [entry.result for entry in entries]
     runner.calls[head] = [call for result in results for call in result.calls]
@@ -152,10 +152,6 @@ async def fan_out(runner: RowRunner, head: int) -> None:
         return
     _show_lists(runner, group, entries)
     runner.done(head)
-
-
-def _asks_decisions(node: Node) -> bool:
-    return isinstance(node.work, LLMNode) and node.work.state_prompt is not None
 
 
 def _show_lists(runner: RowRunner, group: EachGroup, entries: Sequence[_EntryRun]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from verdict_cli.errors import Problem
+from verdict_cli.messages import plain_text
 from verdict_cli.run.label_counts import Key, LabelCounts, label_value_key
 
 
@@ -131,7 +132,9 @@ def _without_positive(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any
         return []
     message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
     return [
-        problem("positive", message, f"such as `positive: {_bare(next(iter(seen.values()))[1])}`")
+        problem(
+            "positive", message, f"such as `positive: {plain_text(next(iter(seen.values()))[1])}`"
+        )
     ]
 
 
@@ -228,8 +231,4 @@ def _listed(labels: Iterable[tuple[int, Any]]) -> str:
 
 
 def _quoted(value: Any) -> str:
-    return _bare(value) if isinstance(value, bool) else f"{value!r:.60}"
-
-
-def _bare(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return plain_text(value) if isinstance(value, bool) else f"{value!r:.60}"

@@ -44,11 +44,7 @@ from verdict_cli.stats.columns.column import Floats, Ints, RowMask
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import (
-    Draw,
-    metrics_with_intervals,
-    paired_metric_value,
-)
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import numbers, probability
 from verdict_cli.stats.metrics.statistic import Statistic
 
@@ -123,7 +119,7 @@ FITS: dict[str, ProbabilityFit] = {"temperature": temperature, "platt": platt, "
 def fit_probability(job: FitJob) -> Calibrated:
     """The map of the unit's token probabilities, by `--method`, and the metrics of every method on held-out rows."""
     p, targets, rows = read_labelled_run(job)
-    values = values_of(job.scale)
+    values = job.scale.token_values()
     truth = np.array([_value_index(job.scale, values, target) for target in targets])
     methods = [name for name in FITS if name == "temperature" or len(values) == 2]
     chosen = job.options.method or methods[-1 if len(methods) == 1 else 1]
@@ -158,7 +154,7 @@ def fit_probability(job: FitJob) -> Calibrated:
 
 
 def cross_validate(
-    name: Any, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints
+    name: Any, p: Floats, truth: Ints, values: Sequence[Any], positive: int, fold: Ints
 ) -> Floats:
     """The probabilities (rows, values), each row's mapped by what was fitted to the rows of other folds."""
 
@@ -182,7 +178,7 @@ def out_of_fold(fold: Ints, like: Floats, predict: Callable[[RowMask, RowMask], 
     return predicted
 
 
-def _value_index(scale: Scale, values: list[Any], target: Any) -> int:
+def _value_index(scale: Scale, values: Sequence[Any], target: Any) -> int:
     """The index of a target among the scale's values. UsageError if it is none of them."""
     if scale.json_schema() == {"type": "boolean"} and target in (0, 1):
         target = bool(target)
@@ -506,18 +502,13 @@ def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
     rows = {row.row: row for row in labelled_rows(job.results, (), job.options)}
     predictions = [(rows[row], p) for row, p in distributions(job.calls, job.nodes) if row in rows]
     check_enough_rows(len({row.row for row, _ in predictions}))
-    values = values_of(job.scale)
+    values = job.scale.token_values()
     p = np.array([[distribution[value] for value in values] for _, distribution in predictions])
     return (
         p,
         [row.target for row, _ in predictions],
         np.array([row.cluster for row, _ in predictions]),
     )
-
-
-def values_of(scale: Scale) -> list[Any]:
-    """The scale's values, as its tokens stand for them."""
-    return list(dict.fromkeys(value for _, value in scale.tokens()))
 
 
 class TooFewRows(UsageError):
@@ -639,7 +630,7 @@ def _held_out_sums(
 def fit_score_weights(job: FitJob) -> Calibrated:
     """The numbers of the scale's values for which the weighted sum comes nearest to the target."""
     p, targets, rows = read_labelled_run(job)
-    values = values_of(job.scale)
+    values = job.scale.token_values()
     target = numbers_of(targets)
     scale_numbers = [job.scale.number(value) for value in values]
     mean = float(target.mean())

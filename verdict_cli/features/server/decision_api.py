@@ -21,7 +21,7 @@ from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import Option, Question, Result
+from verdict_cli.messages import Option, Question, Result, plain_text
 from verdict_cli.plan.node import Plan
 
 MOST_QUESTIONS = 400
@@ -99,7 +99,7 @@ class Verdict(Struct, frozen=True):
         kind = _KINDS.get(str(question.get("type")))
         fits = kind == self.question.kind
         if kind == "choice":
-            fits = fits and set(map(_text, options)) == set(self.tokens)
+            fits = fits and set(map(plain_text, options)) == set(self.tokens)
         elif kind == "score":
             fits = fits and len(options) == len(self.tokens)
         if not fits:
@@ -179,10 +179,6 @@ def _values(question: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
 def _columns(state: Any) -> dict[str, Any]:
     return dict(state) if isinstance(state, Mapping) else {TEXT_COLUMN: state}
 
@@ -237,7 +233,7 @@ def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]
         ]
     else:
         by_token = dict(zip(verdict.tokens, ps, strict=True))
-        ps = [by_token[_text(value)] for value in values]
+        ps = [by_token[plain_text(value)] for value in values]
         pairs = zip(values, ps, strict=True)
         listed = [{"value": value, "probability": p} for value, p in pairs]
     return {**verdict.summary(values, ps), "probabilities": listed}

@@ -18,6 +18,7 @@ from verdict_cli.features.wizard.columns import (
     without_blanks,
 )
 from verdict_cli.language.scales.written_number import fold_case
+from verdict_cli.messages import plain_text
 
 _YES, _NO = frozenset(("yes", "y", "true", "t")), frozenset(("no", "n", "false", "f"))
 _ORDERS = (
@@ -50,7 +51,7 @@ class AnswerScale(Struct, frozen=True):
         if self.kind in ("range", "continuous"):
             low, high = map(float, self.values)
             return numeric(label) and low <= float(label) <= high
-        return label_word(label) in self.values
+        return plain_text(label) in self.values
 
 
 BOOLEAN = AnswerScale("boolean")
@@ -64,14 +65,9 @@ def truth(value: Any) -> bool | None:
     return False if word in _NO else None
 
 
-def label_word(label: Any) -> str:
-    """The label as text, as the filter `string` of expressions writes it."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
 def label_words(values: Iterable[Any]) -> list[str]:
     """The distinct labels as texts, the most frequent first."""
-    words = Counter(map(label_word, without_blanks(values)))
+    words = Counter(map(plain_text, without_blanks(values)))
     return [word for word, _ in words.most_common()]
 
 
@@ -122,7 +118,7 @@ def parse_scale(text: str, values: Sequence[Any] = ()) -> AnswerScale:
         message = f"{text!r} is not a scale" if text else "no scale has all of the labels"
         raise UsageError(f"{message}{_some(labels)}", hint=_scale_hint(values, labels))
     outside = sorted(
-        {label_word(value) for value in without_blanks(values) if not scale.has(value)}
+        {plain_text(value) for value in without_blanks(values) if not scale.has(value)}
     )
     if outside:
         message = f"the scale {text} does not have these labels: {', '.join(outside[:5])}"

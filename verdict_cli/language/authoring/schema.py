@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.fields.field_keys import type_text
 from verdict_cli.language.scales import Scale
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, plain_text
 
 _PLAIN: dict[Any, str] = {
     str: "str",
@@ -23,6 +23,7 @@ _PLAIN: dict[Any, str] = {
 }
 _MISSING: Any = object()
 
+ViewClass = TypeVar("ViewClass", bound="View")
 Keys = Mapping[str, Any]
 """Values by their keys, as a file has them."""
 
@@ -44,7 +45,7 @@ class View(Mapping[str, Any]):
             matches = (
                 key
                 for key in self._fields
-                if type(key) is not type(name) and _written(key) == _written(name)
+                if type(key) is not type(name) and plain_text(key) == plain_text(name)
             )
             name = next(matches, name)
         return to_view(self._fields[name])
@@ -83,10 +84,6 @@ class View(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), {name: self._fields[name] for name in self})
-
-
-def _written(key: Any) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 class Schema(View):
@@ -154,9 +151,7 @@ class Schema(View):
     @classmethod
     def over_checked(cls, fields: Keys) -> Schema:
         """A value of this class over fields that are already checked."""
-        instance = cls.__new__(cls)
-        View.__init__(instance, fields)
-        return instance
+        return _restore(cls, fields)
 
 
 def to_view(value: Any) -> Any:
@@ -197,7 +192,7 @@ def field_type_keys(subject: str, fields: Keys) -> JsonObject:
     }
 
 
-def _restore(kind: type[View], fields: dict[str, Any]) -> View:
+def _restore(kind: type[ViewClass], fields: Keys) -> ViewClass:
     instance = kind.__new__(kind)
     View.__init__(instance, fields)
     return instance

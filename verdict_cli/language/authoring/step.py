@@ -91,8 +91,15 @@ class Step:
         Step.__init__(changed, {**self._keys, **keys})
         return changed
 
-    def _via(self, model: ModelLike, keys: Keys) -> Self:
-        return self._with(model=model_key(f"{type(self).__name__}.via", model, keys))
+
+class ModelStep(Step):
+    """A step that has a model, of its own or for the units inside."""
+
+    @checked_arguments
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
+        """The model, with its settings, or a list that is tried in order; of a step with others inside, the model of those
+        that set none."""
+        return self._with(model=model_key(f"{type(self).__name__}.via", model, dict(keys)))
 
 
 class FileStep(Step):
@@ -103,14 +110,10 @@ class FileStep(Step):
         return f"{kind}: {value if isinstance(value, str) else '…'}"
 
 
-class _Group(Step):
+class _Group(ModelStep):
     """Steps with others inside, under the key ``_inside``."""
 
     _inside: ClassVar[str]
-
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
-        """The model of the units inside that set none."""
-        return self._via(model, dict(keys))
 
     def document(self, path: StepPath, functions: FunctionsByPath) -> JsonObject:
         steps = step_documents(self._keys[self._inside], (*path, self._inside), functions)

@@ -12,13 +12,7 @@ from typing import Any, ClassVar, Self, Unpack, cast
 
 from verdict_cli.config_model import check_keywords, checked_arguments
 from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.arguments import (
-    ModelKeys,
-    ModelLike,
-    Prompt,
-    UnitKeys,
-    prompt_key,
-)
+from verdict_cli.language.authoring.arguments import Prompt, UnitKeys, prompt_key
 from verdict_cli.language.authoring.functions import (
     OUTPUT_NAMES,
     RULE_NAMES,
@@ -31,7 +25,7 @@ from verdict_cli.language.authoring.functions import (
     source_text,
 )
 from verdict_cli.language.authoring.schema import Keys, Schema, field_type_keys
-from verdict_cli.language.authoring.step import Block, Layer, Step
+from verdict_cli.language.authoring.step import Block, Layer, ModelStep, Step
 from verdict_cli.language.extractors.bound_extractor import Extractor
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
@@ -122,7 +116,7 @@ class UnitStep(Step):
         return f"{type(self).__name__}({'' if self.name is None else f'name={self.name!r}'})"
 
 
-class LLMUnitStep(UnitStep):
+class LLMUnitStep(UnitStep, ModelStep):
     """A unit that calls a model.
 
     A subclass written in Python declares fields with `InputSchema`, `ResponseSchema` and `OutputSchema`, its prompt with
@@ -157,11 +151,6 @@ class LLMUnitStep(UnitStep):
     def prompt(self, prompt: str | Prompt) -> Self:
         """What the model is asked."""
         return self._with(prompt=prompt_key(prompt))
-
-    @checked_arguments
-    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Self:
-        """The model, with its settings, or a list that is tried in order."""
-        return self._via(model, dict(keys))
 
     @checked_arguments
     def extract(self, extractor: Any) -> Self:

@@ -40,8 +40,7 @@ from verdict_cli.language.fields.types import (
     ScaleType,
     Values,
 )
-from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.discrete import Value
+from verdict_cli.language.scales import Scale, Value
 from verdict_cli.language.scales.written_number import Tokens
 from verdict_cli.messages import Alternative, Reply, Request, is_number
 from verdict_cli.regex import regex

@@ -38,8 +38,8 @@ from verdict_cli.language.fields.types import (
     list_of,
     without_null,
 )
-from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
-from verdict_cli.language.scales.discrete import Categories, Value
+from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, Value, named_scales
+from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.messages import JsonObject
 from verdict_cli.regex import closing_brace, regex
 

@@ -34,7 +34,7 @@ def shuffled_order(words: Sequence[str], draw: int) -> tuple[str, ...]:
     return tuple(random.Random(draw).sample(words, len(words)))
 
 
-DescribedValue = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
+Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
 class Scale(ConfigModel):
@@ -45,7 +45,7 @@ class Scale(ConfigModel):
 
     type: str
     """The type of scale."""
-    descriptions: dict[DescribedValue, str] | None = None
+    descriptions: dict[Value, str] | None = None
     """What each value means, such as `{bad: contradicts a source, good: every claim is supported}`; some may be missing. Prompts show it."""
 
     @python_constructor

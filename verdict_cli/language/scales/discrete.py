@@ -20,7 +20,7 @@ from verdict_cli.config_model import (
     python_constructor,
 )
 from verdict_cli.errors import UsageError
-from verdict_cli.language.scales import Scale, shuffled_order
+from verdict_cli.language.scales import Scale, Value, shuffled_order
 from verdict_cli.language.scales.written_number import (
     Tokens,
     are_labels,
@@ -29,6 +29,7 @@ from verdict_cli.language.scales.written_number import (
     number_ends,
     parse_number,
 )
+from verdict_cli.messages import plain_text
 
 MAX_VALUES = 1000
 """The most values that a range may have."""
@@ -96,9 +97,6 @@ def _letters(first: str, last: str) -> bool:
     """Whether both are single characters, and all characters between them are letters."""
     single = len(first) == len(last) == 1
     return single and all(chr(code).isalpha() for code in range(ord(first), ord(last) + 1))
-
-
-Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
 _LETTER: JsonDict = {"pattern": r"^\D$", "type": "string"}
@@ -188,8 +186,8 @@ class DiscreteScale(Scale):
             return Issue("range", *error) if error is not None else self._values_error()
         earlier_spellings: set[Any] = set()
         for index, value in enumerate(self.values_ or ()):
-            spellings = {value, _plain(value)}
-            if not _plain(value).strip():
+            spellings = {value, plain_text(value)}
+            if not plain_text(value).strip():
                 message = f"{value!r} is not a word that a model can answer"
                 return Issue(f"values.{index}", message, "give each value a name")
             if spellings & earlier_spellings:
@@ -277,7 +275,7 @@ class DiscreteScale(Scale):
         if number is None or any(fold_case(token) == fold_case(text) for token, _ in self.tokens()):
             return None
         for value in self.written_values():
-            if not isinstance(value, bool | str) and number == Decimal(_plain(value)):
+            if not isinstance(value, bool | str) and number == Decimal(plain_text(value)):
                 return (value,)
         return None
 
@@ -297,10 +295,10 @@ class DiscreteScale(Scale):
         return self.scores is not None
 
     def tokens(self) -> Tokens:
-        return tuple((_plain(value), value) for value in self.written_values())
+        return tuple((plain_text(value), value) for value in self.written_values())
 
     def display(self) -> str:
-        return ", ".join(_plain(value) for value in self.written_values())
+        return ", ".join(plain_text(value) for value in self.written_values())
 
     def sentence(self, field: str) -> str:
         if not self.ordered:
@@ -308,14 +306,14 @@ class DiscreteScale(Scale):
         values = self.values()
         ends = ""
         if len(values) > 1:
-            ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best"
+            ends = f", where {plain_text(values[0])} is the worst and {plain_text(values[-1])} the best"
         return f"The {field} must be one of: {self.display()}{ends}."
 
     def is_shuffled(self) -> bool:
         return self.shuffle
 
     def shuffled_sentence(self, field: str, draw: int) -> str:
-        words = [_plain(value) for value in self.written_values()]
+        words = [plain_text(value) for value in self.written_values()]
         return f"The {field} must be exactly one of: {', '.join(shuffled_order(words, draw))}."
 
     def json_schema(self) -> JsonSchema:
@@ -345,7 +343,3 @@ class Categories(DiscreteScale):
 
     def warning(self) -> Issue | None:
         return None
-
-
-def _plain(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)

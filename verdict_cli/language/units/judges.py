@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from verdict_cli.config_model import Issue, KeyRule, NonEmptyTuple
-from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.discrete import LIKERT, Categories, Value
+from verdict_cli.language.scales import Scale, Value
+from verdict_cli.language.scales.discrete import LIKERT, Categories
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.messages import JsonObject
 
