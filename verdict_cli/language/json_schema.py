@@ -191,10 +191,9 @@ def _conditions(kind: type[ConfigModel]) -> list[JsonSchema]:
 
 def _nothing(default: Any) -> JsonSchema:
     """The values that say nothing about a key with this default."""
-    falsy = default is not None and not default
-    return (
-        {"enum": [None, list(default) if default == () else default]} if falsy else {"type": "null"}
-    )
+    if default is None or default:
+        return {"type": "null"}
+    return {"enum": [None, [] if default == () else default]}
 
 
 def _chosen_by(kind: type[Any]) -> str | None:

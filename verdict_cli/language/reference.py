@@ -164,7 +164,8 @@ def _kind(schema: JsonSchema) -> str:  # noqa: PLR0911 - a case for each form of
     match schema.get("type"):
         case "array":
             items = _kind(schema.get("items", {}))
-            return f"list of {f'({items})' if ' or ' in items else items}" if items else "list"
+            items = f"({items})" if " or " in items else items
+            return f"list of {items}" if items else "list"
         case "object":
             values = schema.get("additionalProperties")
             return (

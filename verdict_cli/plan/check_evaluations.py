@@ -26,6 +26,7 @@ from verdict_cli.language.expressions.paths import (
     ExpressionPath,
     ExpressionPaths,
     format_expression_path,
+    overlap,
 )
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType, all_values, number_bounds
 from verdict_cli.language.gate_rules import Ends, gate_problems
@@ -283,7 +284,7 @@ def shown_labels(
             for node in nodes:
                 if label[0] != "source" and (item is None or node.groups[:1] != item.groups[:1]):
                     continue
-                if any(_is_prefix(label, path) for path in _prompt_paths(node)):
+                if any(overlap(label, path) for path in _prompt_paths(node)):
                     yield node.index, format_expression_path(label), name
 
 
@@ -316,9 +317,3 @@ def _prompt_paths(node: Node) -> list[ExpressionPath]:
     if not isinstance(node.work, LLMNode):
         return []
     return [*node.work.prompt.paths, *node.work.option_paths]
-
-
-def _is_prefix(first: ExpressionPath, second: ExpressionPath) -> bool:
-    """Whether one path leads to the other's value or to a part of it."""
-    length = min(len(first), len(second))
-    return first[:length] == second[:length]

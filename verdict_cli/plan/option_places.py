@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path
+from verdict_cli.language.expressions.paths import ExpressionPath, format_expression_path, overlap
 from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.plan.node import CompiledNodes, LLMNode, MapNode, Node, OutputFields
 from verdict_cli.plan.place import Place
@@ -39,7 +39,8 @@ def _kept_place(node: Node, work: LLMNode, nodes: CompiledNodes) -> str | None:
     }
     for path in work.prompt.paths:
         field_path = fields.get(path[:2]) or path
-        if _overlap(_origins([field_path], nodes), options):
+        origins = _origins([field_path], nodes)
+        if any(overlap(origin, option) for origin in origins for option in options):
             path_text = format_expression_path(path)
             return f"the prompt shows `{path_text}`, which keeps its place when the order changes"
     return None
@@ -79,8 +80,3 @@ def _made_from(node: Node, field: ExpressionPath) -> Iterator[ExpressionPath]:
     for name, expression in mapping.expressions:
         if field in ((), (name,)) and not expression.type.numeric():
             yield from expression.paths
-
-
-def _overlap(paths: Iterable[ExpressionPath], options: Iterable[ExpressionPath]) -> bool:
-    """Whether a path is that of an option, of a part of one, or of what holds one."""
-    return any(path[: len(option)] == option[: len(path)] for path in paths for option in options)

@@ -35,7 +35,7 @@ def correct_mistakes(document: Document, mistakes: Mapping[KeyPath, Problem]) ->
     removed = []
     for path in sorted(mistakes, key=len, reverse=True):
         problem = mistakes[path]
-        parent, node = _parent(data, path), _parent_node(root, path)
+        parent, node = _parent(data, path), root.at_path(path[:-1])
         if parent is None or not path:
             continue
         suggestion = _MEANT.search(problem.hint)
@@ -64,13 +64,6 @@ def _parent(data: Any, path: DocumentPath) -> Any:
         except (LookupError, TypeError):
             return None
     return here if isinstance(here, dict | list) else None
-
-
-def _parent_node(root: ValueNode, path: DocumentPath) -> ValueNode | None:
-    node: ValueNode | None = root
-    for part in path[:-1]:
-        node = (node.children or {}).get(part) if node else None
-    return node
 
 
 def _rename(node: ValueNode | None, key: Any, name: str) -> None:

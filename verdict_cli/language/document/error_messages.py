@@ -270,10 +270,6 @@ class _Finding(Struct):
         return self.detail.get("ctx", {})  # type: ignore[no-any-return]
 
     @property
-    def expected_class(self) -> type[BaseModel] | None:
-        return _class_in(self.annotation)
-
-    @property
     def key(self) -> str:
         return str(self.path[-1]) if self.path else ""
 
@@ -464,7 +460,9 @@ def _form_hint(finding: _Finding) -> str:
         hint = f"give each entry of `{key}` a name: `NAME: …` in place of `- …`"
     elif key == "dataset" and isinstance(value, str):
         hint = "remove it: the data is an argument of the command, `verdict run CONFIG DATA`"
-    elif kinds <= {"model_type", "model_attributes_type"} and (mapping := finding.expected_class):
+    elif kinds <= {"model_type", "model_attributes_type"} and (
+        mapping := _class_in(finding.annotation)
+    ):
         hint = f"write its keys in it: `verdict explain {mapping.__name__}` lists them"
     elif "bool_type" in kinds and str(value).lower() in _TRUTHS:
         truth = _TRUTHS[str(value).lower()]

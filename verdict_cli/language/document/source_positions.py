@@ -50,6 +50,13 @@ class ValueNode(Struct):
         self.size += child.size + (key_at is not None)
         self.height = max(self.height, child.height + 1)
 
+    def at_path(self, path: DocumentPath) -> ValueNode | None:
+        """The node at a path below this one; None where there is none."""
+        node: ValueNode | None = self
+        for key in path:
+            node = (node.children or {}).get(key) if node else None
+        return node
+
     def copy(self) -> ValueNode:
         """The same node with a value of its own, for an alias."""
         return replace(self, value=copy.deepcopy(self.value))
@@ -89,9 +96,7 @@ class Document:
 
     def key_at(self, path: DocumentPath) -> Position:
         """The position of the last key of ``path``; for a list's item and a missing key as ``value_at``."""
-        node: ValueNode | None = self.root
-        for key in path[:-1]:
-            node = (node.children or {}).get(key) if node else None
+        node = self.root.at_path(path[:-1])
         keys = (node.keys if node and path else None) or {}
         return keys[path[-1]] if path and path[-1] in keys else self.value_at(path)
 

@@ -157,7 +157,9 @@ def match_calls(messages: Any, expected: Any) -> list[JsonObject]:
     entries = []
     for index, call in enumerate(wanted):
         turn, called = calls[matches[index]] if index in matches else (None, None)
-        match = "missing" if called is None else "exact" if _same(called, call) else "arguments"
+        match = "missing"
+        if called is not None:
+            match = "exact" if _same(called, call) else "arguments"
         entries.append(_entry(call[0], match, call, called, turn))
     extra = [call for number, call in enumerate(calls) if number not in matches.values()]
     return entries + [_entry(call[0], "extra", None, call, turn) for turn, call in extra]

@@ -59,6 +59,12 @@ def format_expression_path(path: ExpressionPath) -> str:
     return text
 
 
+def overlap(first: ExpressionPath, second: ExpressionPath) -> bool:
+    """Whether one path leads to the other's value, or to a part of it."""
+    length = min(len(first), len(second))
+    return first[:length] == second[:length]
+
+
 def follow(path: ExpressionPath, values: RowValues) -> Any:
     """The value at the path: mapping keys and list items only. RowError names the missing part."""
     value: Any = values

@@ -128,12 +128,9 @@ def brace_error(brace: BraceText, *, jinja: bool = False) -> MessageAndHint:
 def _read(match: re.Match[str], roots: Collection[str]) -> BraceText | None:  # noqa: PLR0911 - a case for each form of braces
     inner, brace_text = match["inner"], match["braces"]
     if inner[:1] in ("%", "#") and inner[1:].strip(" -%#"):  # a template's own language
-        inside = re.search(rf"\b(?:{'|'.join(roots)})[.\[]", inner)
-        return (
-            BraceText(brace_text, _TAG, "root" if inside else "path")
-            if inside or inner[0] == "%"
-            else None
-        )
+        if re.search(rf"\b(?:{'|'.join(roots)})[.\[]", inner):
+            return BraceText(brace_text, _TAG, "root")
+        return BraceText(brace_text, _TAG, "path") if inner[0] == "%" else None
     core = inner.strip().strip(_SIGILS).strip()
     closed = bool(match["closing"])
     path = _PATH.match(core)
