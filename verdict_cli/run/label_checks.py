@@ -152,14 +152,16 @@ def _absent_positive(counts: LabelCounts, problem: Any) -> list[Problem]:
 
 def _alike(counts: LabelCounts) -> Any:
     """The label that is written like the positive one, but is another: `yes` for `Yes`, 1 for `'1'`."""
-    spelled = _bare(counts.evaluation.positive).strip().casefold()
+    spelled = plain_text(counts.evaluation.positive).strip().casefold()
     labels = (label for _, label in counts.counts.values())
-    return next((label for label in labels if _bare(label).strip().casefold() == spelled), None)
+    return next(
+        (label for label in labels if plain_text(label).strip().casefold() == spelled), None
+    )
 
 
 def _written(label: Any) -> str:
     """The label as a pipeline file has it."""
-    return repr(label) if isinstance(label, str) else _bare(label)
+    return repr(label) if isinstance(label, str) else plain_text(label)
 
 
 def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
