@@ -59,6 +59,10 @@ def rows(path: Path) -> list[Any]:
     return list(read_table(path))
 
 
+def inside(place: RemoteFolder, name: str) -> RemoteFolder:
+    return RemoteFolder.at(f"{place.url}/{name}")
+
+
 def fetched(place: RemoteFolder, folder: Path) -> Path:
     """The run's directory, copied."""
     folder.mkdir()
@@ -77,7 +81,7 @@ def test_a_killed_run_continues_on_its_machine_and_repeats_no_finished_call(shel
     counted = stats(url)
     assert counted["distinct_bodies"] == ROWS
     assert counted["requests"] <= ROWS + 2 * 4
-    run = fetched(place.below("run"), shell.folder / "fetched")
+    run = fetched(inside(place, "run"), shell.folder / "fetched")
     assert not list((shell.folder / "cache" / "runs").iterdir())
     assert shell(*words(shell, url, "whole", "--quiet")).code == 0
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
@@ -101,7 +105,7 @@ def test_a_killed_run_continues_elsewhere_and_repeats_what_was_in_no_segment(she
     counted = stats(url)
     assert counted["distinct_bodies"] == ROWS
     assert counted["requests"] <= ROWS + 3 * 4
-    run = fetched(place.below("run"), shell.folder / "fetched")
+    run = fetched(inside(place, "run"), shell.folder / "fetched")
     assert shell(*words(shell, url, "whole", "--quiet")).code == 0
     assert rows(run / "results.parquet") == rows(shell.folder / "whole" / "results.parquet")
 
@@ -111,7 +115,7 @@ def test_a_run_killed_before_its_first_segment_starts_over_elsewhere(shell, loop
     place = s3.bucket("early")
     command = words(shell, url, f"{place.url}/run", "--quiet")
     killed(shell, command, url, 4)
-    assert not place.below("run/segments").names()
+    assert not inside(place, "run/segments").names()
     shutil.rmtree(shell.folder / "cache")
     assert shell(*command).code == 0
     assert stats(url)["distinct_bodies"] == ROWS
@@ -158,7 +162,7 @@ def test_ctrl_c_leaves_finished_rows_in_the_store_and_the_printed_command_contin
     shell, loopback, s3
 ):
     url = loopback.start("--latency-ms", "100")
-    place = s3.bucket("stopped").below("run")
+    place = inside(s3.bucket("stopped"), "run")
     process = shell.start(*words(shell, url, place.url))
     wait_for_requests(process, url, 12)
     process.send_signal(signal.SIGINT)
@@ -179,7 +183,7 @@ def test_ctrl_c_leaves_finished_rows_in_the_store_and_the_printed_command_contin
 
 def test_a_second_run_on_the_same_place_is_refused(shell, loopback, s3):
     url = loopback.start("--latency-ms", "3000")
-    place = s3.bucket("held").below("run")
+    place = inside(s3.bucket("held"), "run")
     process = shell.start(*words(shell, url, place.url))
     wait_for_requests(process, url, 4)
     second = shell(*words(shell, url, place.url))
@@ -189,7 +193,7 @@ def test_a_second_run_on_the_same_place_is_refused(shell, loopback, s3):
 
 def test_fresh_discards_what_the_store_has(shell, s3, loopback):
     url = loopback.start()
-    place = s3.bucket("fresh").below("run")
+    place = inside(s3.bucket("fresh"), "run")
     assert shell(*words(shell, url, place.url, "--format", "parquet,csv")).code == 0
     assert "results.csv" in place.names()
     assert shell(*words(shell, url, place.url, "--fresh")).code == 0
