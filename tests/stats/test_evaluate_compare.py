@@ -16,6 +16,8 @@ from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.compare import Significance, compare_runs, holm, significance_of
 from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
 from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.metrics.numbers import number_values
+from verdict_cli.stats.metrics.probability import probability_statistics
 from verdict_cli.stats.paired import PairedRows, paired_differences
 from verdict_cli.stats.permutation import sign_flip_test, swap_tests
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -369,6 +371,46 @@ def test_equal_errors_differ_in_5_of_100_samples_also_where_differences_are_skew
         runs = tuple(number_data(target, target + side * error) for error in errors)
         low += swap_tests(("mae",), runs, (rows, rows), rng, 499)["mae"][0] <= 0.05
     assert low / 200 <= 0.07
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0])
+def test_the_difference_of_calibration_errors_holds_the_truth(share):
+    """Two judges of 100 rows, of which the second says something else on a share: resamples held the truth in 81% of samples."""
+
+    def sample_of(rng, rows):
+        first, second = rng.normal(size=(2, rows))
+        positive = (rng.random(rows) < 1 / (1 + np.exp(-1.5 * first))).astype(float)
+        old = 1 / (1 + np.exp(-1.5 * first - 0.5 * second))
+        new = np.where(rng.random(rows) < share, 1 / (1 + np.exp(-2.2 * first)), old)
+        return positive, old, new
+
+    def change_of(columns, rng):
+        sample = Sample.of(columns)
+        positive, *said = (column[sample.first] for column in columns)
+        both = [probability_statistics(p, positive)["ece"] for p in said]
+        return paired_metric_value(*both, sample, Draw(rng))
+
+    truth = change_of(sample_of(np.random.default_rng(0), 400_000), np.random.default_rng(0)).value
+    held = widths = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        change = change_of(sample_of(rng, 100), rng)
+        held += change.low <= truth <= change.high
+        widths += change.high - change.low
+    assert held >= 56
+    assert widths / 60 < (0.1 if share < 1 else 0.3)
+
+
+def test_medians_of_rows_that_are_alike_have_no_interval_and_others_do():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=(2, 50))
+    sample = Sample.of((first, second))
+    old, new = (number_values(x[sample.first], False)["median"] for x in (first, first + second))
+    same = paired_metric_value(old, old, sample, Draw(rng))
+    assert (same.value, same.low) == (0, None)
+    assert same.warnings
+    other = paired_metric_value(old, new, sample, Draw(rng))
+    assert other.low < np.median(first + second) - np.median(first) < other.high
 
 
 def changed_in_clusters(rng, clusters, change_of):

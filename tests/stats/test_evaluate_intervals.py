@@ -6,7 +6,7 @@ import scipy.stats
 from estimates import estimates, of_labels, of_pairs, of_probabilities, of_values
 
 from verdict_cli.stats.intervals.interval_methods import clopper_pearson, near_normal, score
-from verdict_cli.stats.intervals.intervals import FEW_RESAMPLES, MOST_RESAMPLED_UNITS
+from verdict_cli.stats.intervals.intervals import FEW_DELETIONS, MOST_LEFT_OUT
 from verdict_cli.stats.metrics import confusion, numbers, probability
 
 
@@ -46,9 +46,9 @@ def test_resampling_cells_is_resampling_rows():
 @pytest.mark.parametrize("name", ["pearson", "spearman", "kendall", "rmse", "krippendorff_alpha"])
 def test_the_interval_of_many_rows_continues_that_of_fewer(name):
     rng = np.random.default_rng(5)
-    x = rng.normal(size=2 * MOST_RESAMPLED_UNITS)
+    x = rng.normal(size=2 * MOST_LEFT_OUT)
     y = x + rng.normal(size=len(x))
-    few = of_pairs(name, x[: MOST_RESAMPLED_UNITS // 2], y[: MOST_RESAMPLED_UNITS // 2])
+    few = of_pairs(name, x[: MOST_LEFT_OUT // 2], y[: MOST_LEFT_OUT // 2])
     many = of_pairs(name, x, y)
     assert (many.high - many.low) * 2 == pytest.approx(few.high - few.low, rel=0.4)
     assert many.low < many.value < many.high
@@ -113,13 +113,13 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
     assert covered >= 174
 
 
-def test_few_resamples_still_give_a_standard_error():
+def test_few_groups_of_rows_still_give_a_standard_error():
     rng = np.random.default_rng(8)
-    x = rng.normal(size=MOST_RESAMPLED_UNITS * 2)
+    x = rng.normal(size=MOST_LEFT_OUT * 2)
     estimate = of_values("mean", x)
     error = x.std(ddof=1) / np.sqrt(len(x))
     assert (estimate.high - estimate.low) / 2 == pytest.approx(
-        1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES)
+        1.96 * error, rel=4 / np.sqrt(2 * FEW_DELETIONS)
     )
 
 

@@ -19,7 +19,7 @@ from verdict_cli.language.evaluations import Evaluations
 from verdict_cli.language.metric_registry import MetricInput
 from verdict_cli.messages import NamedValues
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, RowMask
+from verdict_cli.stats.columns.column import MISSING, Factorized, Floats, Ints, RowMask
 from verdict_cli.stats.columns.row_data import EvaluationData, GoldPairs, prepared
 from verdict_cli.stats.intervals.interval_methods import MetricValue, undefined_value
 from verdict_cli.stats.intervals.intervals import (
@@ -264,7 +264,8 @@ def _difference(
     rows = [positions[scored_pairs] for positions in pairs.rows]
     if family in BY_CLUSTER:
         return _within_clusters(metric, data, rows, draw, swaps)
-    sample, every = statistics_of_runs(metric, family, data, rows)
+    sample, statistics = statistics_of_runs(family, (metric,), data, rows)
+    every = [run[metric] for run in statistics]
     old, new = mean_statistic(every[:first]), mean_statistic(every[first:])
     change = paired_metric_value(old, new, sample, draw)
     p: float | None = None
@@ -363,9 +364,7 @@ def compare_with_reference(
     The intervals of a metric hold together at `level`; p-values are adjusted for all metrics of a pipeline. `jointly` says
     whether the estimates of two runs are wanted together too.
     """
-    starts = np.cumsum([0, *sizes])
-    groups = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=False)]
-    contrasts = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0]
+    groups = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     every: dict[str, AgainstReference] = {}
     for metric in metrics:
         own, single = [*seeds, zlib.crc32(metric.encode())], None
@@ -375,16 +374,13 @@ def compare_with_reference(
             every[metric] = AgainstReference((), (), None, None, (), level)
             continue
         spread = run_spread(single, sizes)
-        joint = _pooled(single, sizes, spread)
+        joint, joint_level = _pooled(single, sizes, spread), level
+        if len(sizes) > 2:
+            rng = np.random.default_rng([*own, 1])
+            joint_level = joint.level(level, _from_reference(len(sizes)), rng)
         runs = tuple(tuple(single.values[part].tolist()) for part in groups)
-        joint_level = (
-            joint.level(level, contrasts, np.random.default_rng([*own, 1]))
-            if len(sizes) > 2
-            else level
-        )
-        every[metric] = AgainstReference(
-            tuple(joint.values.tolist()), runs, joint, spread, (), joint_level
-        )
+        values = tuple(joint.values.tolist())
+        every[metric] = AgainstReference(values, runs, joint, spread, (), joint_level)
     for index, part in enumerate(groups[1:]):
         draw = Draw(np.random.default_rng([*seeds, index]), level)
         differences = paired_differences(
@@ -397,18 +393,28 @@ def compare_with_reference(
     return every
 
 
+def _from_reference(pipelines: int) -> Floats:
+    """The differences of all other pipelines from the first, as rows of weights."""
+    each = np.eye(pipelines)
+    differences: Floats = each[1:] - each[0]
+    return differences
+
+
 def _pooled(runs: JointEstimates, sizes: Sequence[int], spread: RunSpread | None) -> JointEstimates:
     """The estimates of the pipelines: the means of their runs, with the variance between runs."""
     if spread is None:
         return runs
-    means = np.repeat(np.eye(len(sizes)) / np.array(sizes), sizes, axis=1)
+    count = np.array(sizes)
+    means = np.repeat(np.eye(len(sizes)) / count, count, axis=1)
     covariance = means @ runs.covariance @ means.T
-    first = np.eye(len(sizes))[1:] - np.eye(len(sizes))[0] if len(sizes) > 1 else np.eye(1)
-    rows = np.diag(first @ covariance @ first.T)
-    times = np.array([1 / sizes[0] + 1 / size for size in sizes[1:]] or [1.0])
+    # Of one pipeline alone it is the variance of a single run.
+    weights, times = np.eye(1), np.ones(1)
+    if len(sizes) > 1:
+        weights, times = _from_reference(len(sizes)), 1 / count[0] + 1 / count[1:]
+    variances = np.diag(weights @ covariance @ weights.T)
     freedom = min(
-        spread.total(float(variance), runs.freedom, float(count))[1]
-        for variance, count in zip(rows, times, strict=True)
+        spread.total(float(variance), runs.freedom, float(share))[1]
+        for variance, share in zip(variances, times, strict=True)
     )
-    covariance = covariance + np.diag(spread.between / np.array(sizes))
+    covariance = covariance + np.diag(spread.between / count)
     return JointEstimates(means @ runs.values, covariance, freedom)

@@ -31,6 +31,7 @@ from verdict_cli.stats.metrics.metric_families import (
     sampled_statistics,
     scored_by_all,
 )
+from verdict_cli.stats.metrics.ranks import Midranks
 from verdict_cli.stats.metrics.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -67,47 +68,38 @@ def swap_tests(
     max-T: Westfall and Young, 1993): metrics that are nearly copies of each other cost next to nothing.
     """
     scored = scored or (lambda family: scored_by_all(family, data, rows))
-    sides = {
-        metric: side
-        for metric in metrics
-        if (side := _swappable(metric, data, rows, scored)) is not None
-    }
+    swappable = {metric: _swappable(metric, data, rows, scored) for metric in metrics}
+    sides = {metric: side for metric, side in swappable.items() if side is not None}
     if not sides:
         return {}
-    clusters = data[1].cluster
-    unit, times = _units([*sides.values()], None if clusters is None else clusters[rows[1]])
-    moved = {metric: side.moved(unit, len(times)) for metric, side in sides.items()}
-    difference_of = {
-        metric: float(side.differences(np.zeros((1, 1)))[0]) for metric, side in sides.items()
-    }
-    defined = [metric for metric in sides if np.isfinite(difference_of[metric])]
-    if not len(times) or not defined:
-        return dict.fromkeys(defined, (1.0, 1.0))
+    clusters = None if data[1].cluster is None else data[1].cluster[rows[1]]
+    unit, times = _units([*sides.values()], clusters)
+    if not len(times):
+        return dict.fromkeys(sides, (1.0, 1.0))
+    total = len(rows[0]) if clusters is None else len(np.unique(clusters))
     atoms = max(len(side.weights[0]) for side in sides.values())
-    count = min(_count(side.statistic, len(side.weights[0]), most) for side in sides.values())
     step = max(1, CELLS // max(atoms, len(times)))
-    total = len(rows[0]) if clusters is None else len(np.unique(clusters[rows[1]]))
-    gains = {
-        metric: sides[metric].gains(moved[metric], difference_of[metric], step)
-        for metric in defined
-    }
-    drawn: dict[str, list[Floats]] = {metric: [] for metric in defined}
+    count = min(_count(side, most) for side in sides.values())
+    moved = {metric: side.moved(unit, len(times)) for metric, side in sides.items()}
+    gains = {metric: side.gains(moved[metric], step) for metric, side in sides.items()}
+    drawn: dict[str, list[Floats]] = {metric: [] for metric in sides}
     for swapped in _swaps(times, count, step, rng):
-        for metric in defined:
-            raw = sides[metric].differences(np.asarray(swapped @ moved[metric]))
-            drawn[metric].append(studentised(raw, gains[metric], times - 2 * swapped, times, total))
-    every = np.stack([np.concatenate(drawn[metric]) for metric in defined])
-    of_all = times[None, :].astype(np.float64)
-    ratios = [
-        studentised(np.array([difference_of[metric]]), gains[metric], of_all, times, total)[0]
-        for metric in defined
+        signs = times - 2 * swapped
+        for metric, side in sides.items():
+            raw = side.differences(np.asarray(swapped @ moved[metric]))
+            drawn[metric].append(studentised(raw, gains[metric], signs, times, total))
+    every = np.stack([np.concatenate(parts) for parts in drawn.values()])
+    unswapped = times[None, :].astype(np.float64)
+    seen = [
+        studentised(np.array([side.seen]), gains[metric], unswapped, times, total)
+        for metric, side in sides.items()
     ]
-    p = _shares(every, np.array(ratios), all_swapped=times.sum() <= ALL_SWAPPED)
-    return dict(zip(defined, p, strict=True))
+    p = _shares(every, np.concatenate(seen), all_swapped=times.sum() <= ALL_SWAPPED)
+    return dict(zip(sides, p, strict=True))
 
 
 def studentised(
-    differences: Floats, gains: Floats | None, signs: Floats, times: Ints, units: int
+    differences: Floats, gains: Floats, signs: Floats, times: Ints, units: int
 ) -> Floats:
     """Student's ratio of each difference, corrected for the skewness of what the units add to it (Hall, 1992)
     where that makes it smaller.
@@ -116,7 +108,7 @@ def studentised(
     are as they were than swapped; `units` counts all, also those that add nothing. The differences as they are, where all
     units add the same or nothing.
     """
-    if gains is None or _alike(gains):
+    if _alike(gains):
         return differences
     squares, mean = float(times @ gains**2), signs @ gains / units
     spread = squares - units * mean**2
@@ -138,33 +130,35 @@ def _shares(every: Floats, seen: Floats, *, all_swapped: bool) -> list[Ends]:
     more = 0 if all_swapped else 1
     seen, sizes = np.abs(seen), np.abs(every)
     limits = seen - _TOLERANCE * np.maximum(1.0, seen)
+
+    def share(is_as_large: RowMask) -> Floats:
+        shares: Floats = (is_as_large.sum(axis=1) + more) / (every.shape[1] + more)
+        return shares
+
     # An undefined difference counts as large; the tolerance is for rounding.
-    single = ((~(sizes < limits[:, None])).sum(axis=1) + more) / (every.shape[1] + more)
-    spread = np.sqrt(np.nanmean(sizes**2, axis=1, keepdims=True))
+    single = share(~(sizes < limits[:, None]))
+    spread = np.sqrt(np.nanmean(sizes**2, axis=1))
     spread = np.where(spread > 0, spread, 1.0)
-    standard, largest = np.nan_to_num(sizes / spread), np.zeros(every.shape[1])
+    order = np.argsort(seen / spread)
+    standard = np.nan_to_num(sizes / spread[:, None])[order]
+    largest = np.maximum.accumulate(standard, axis=0)
+    joint = share(largest >= (limits / spread)[order][:, None])
+    # From the largest difference on: no p-value is below that of a larger one.
+    joint = np.maximum.accumulate(np.maximum(joint, single[order])[::-1])[::-1]
     adjusted = np.empty(len(seen))
-    order = np.argsort(seen / spread[:, 0])
-    for index in order:
-        largest = np.maximum(largest, standard[index])
-        adjusted[index] = ((largest >= limits[index] / spread[index, 0]).sum() + more) / (
-            every.shape[1] + more
-        )
-    highest = 0.0
-    for index in order[::-1]:
-        highest = max(highest, float(adjusted[index]), float(single[index]))
-        adjusted[index] = min(highest, 1.0)
+    adjusted[order] = np.minimum(joint, 1.0)
     return [*zip(single.tolist(), adjusted.tolist(), strict=True)]
 
 
 class _Swappable(Struct, frozen=True):
-    """A metric of two runs: its statistic, the atom of each pair in either run (-1 where it is not scored in both), and the
-    weights of the atoms in each."""
+    """A metric of two runs: its statistic, the atom of each pair in either run (-1 where it is not scored in both), the
+    weights of the atoms in each, and the difference that was seen."""
 
     statistic: Statistic
     old: Ints
     new: Ints
     weights: tuple[Floats, Floats]
+    seen: float
 
     def moved(self, unit: Ints, units: int) -> csr_array:
         """What a swap of each unit moves to the first run, (units, atoms); `unit` is that of each pair, -1 where none."""
@@ -181,21 +175,25 @@ class _Swappable(Struct, frozen=True):
     def differences(self, change: Floats) -> Floats:
         """The metric of the second run minus that of the first, after each change."""
         old, new = self.weights
-        change_of_metric: Floats = self.statistic.at(new - change) - self.statistic.at(old + change)
-        return change_of_metric
+        return _difference(self.statistic, old + change, new - change)
 
-    def gains(self, moved: csr_array, seen: float, step: int) -> Floats | None:
-        """What one unit of each kind adds to the difference: half of what swapping it takes away. None where they are too many
+    def gains(self, moved: csr_array, step: int) -> Floats:
+        """What one unit of each kind adds to the difference: half of what swapping it takes away. 0 where they are too many
         to be tried, or one of them decides whether the metric is defined."""
         kinds, atoms = moved.shape
         if kinds * atoms > MOST_STUDENTISED:
-            return None
+            return np.zeros(kinds)
         parts = [
             self.differences(moved[start : start + step].toarray())
             for start in range(0, kinds, step)
         ]
-        gains: Floats = (seen - np.concatenate(parts)) / 2
-        return gains if np.isfinite(gains).all() else None
+        gains: Floats = (self.seen - np.concatenate(parts)) / 2
+        return gains if np.isfinite(gains).all() else np.zeros(kinds)
+
+
+def _difference(statistic: Statistic, old: Floats, new: Floats) -> Floats:
+    difference: Floats = statistic.at(new) - statistic.at(old)
+    return difference
 
 
 def _swappable(
@@ -204,25 +202,26 @@ def _swappable(
     rows: Sequence[Ints],
     scored: Callable[[MetricInput], RowMask],
 ) -> _Swappable | None:
-    """The metric over the pairs that count; None where there is none."""
+    """The metric over the pairs that count; None where there is none, or it is undefined in a run."""
     family = metric_input(metric, data[1])
     indices = np.flatnonzero(scored(family))
     if not len(indices):
         return None
     positions = (rows[0][indices], rows[1][indices])
-    stacked = stack_runs(
-        tuple(_scaled(metric, run, side) for run, side in zip(data, positions, strict=True)),
-        positions,
-    )
+    scaled = [_scaled(metric, run, side) for run, side in zip(data, positions, strict=True)]
+    stacked = stack_runs(scaled, positions)
     every = np.arange(len(stacked.target))
     sample, statistics = sampled_statistics(family, (metric,), stacked, every)
-    sides = []
-    for atoms in (sample.atom[: len(indices)], sample.atom[len(indices) :]):
-        side = np.full(len(rows[0]), MISSING, dtype=np.int64)
-        side[indices] = atoms
-        sides.append((side, np.bincount(atoms, minlength=len(sample.counts)).astype(np.float64)))
-    (old, before), (new, after) = sides
-    return _Swappable(statistics[metric], old, new, (before, after))
+    atoms = np.full((2, len(rows[0])), MISSING, dtype=np.int64)
+    atoms[:, indices] = sample.atom.reshape(2, -1)
+    before, after = (
+        np.bincount(side[indices], minlength=len(sample.counts)).astype(np.float64)
+        for side in atoms
+    )
+    seen = float(_difference(statistics[metric], before[None, :], after[None, :])[0])
+    if not np.isfinite(seen):
+        return None
+    return _Swappable(statistics[metric], atoms[0], atoms[1], (before, after), seen)
 
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
@@ -230,29 +229,20 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     definition = find_metric(metric)
     if data.kind == "ranking" or definition is None or not definition.unchanged_by:
         return data
-    of_probability = metric_input(metric, data) == "probability"
-    column = data.probability if of_probability else data.predictions
-    numbers = column.numbers.copy()
-    values = numbers[rows]
-    if definition.unchanged_by == "linear":
-        spread = float(values.std()) if np.isfinite(values).all() else 0.0
-        numbers = (numbers - values.mean()) / spread if spread > 0 else numbers
-    else:
-        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-        middle = (np.cumsum(counts) - counts / 2) / len(values)
-        numbers[rows] = middle[inverse]
-    return replace(
-        data,
-        **{"probability" if of_probability else "predictions": replace(column, numbers=numbers)},
-    )
+    name = "probability" if metric_input(metric, data) == "probability" else "predictions"
+    column: Column = getattr(data, name)
+    numbers, values = column.numbers.copy(), column.numbers[rows]
+    if definition.unchanged_by == "ranks":
+        numbers[rows] = Midranks(values)(np.ones((1, len(values))))[0]
+    elif np.isfinite(values).all() and values.std() > 0:
+        numbers[rows] = (values - values.mean()) / values.std()
+    return replace(data, **{name: replace(column, numbers=numbers)})
 
 
 def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> EvaluationData:
     """The first run's rows, then the second's, with the labels of both; without clusters."""
     old, new = data
-    label_of = {_hashable(label): label for label in new.labels}
-    for label in old.labels:
-        label_of.setdefault(_hashable(label), label)
+    label_of = {_hashable(label): label for label in (*new.labels, *old.labels)}
     code_of = {key: code for code, key in enumerate(label_of)}
     recoded = [code_of[_hashable(label)] for label in old.labels]
     table = np.array([*recoded, -1], dtype=np.int64)  # the last one, at -1 as MISSING is
@@ -261,11 +251,13 @@ def stack_runs(data: Sequence[EvaluationData], rows: Sequence[Ints]) -> Evaluati
         return np.concatenate([table[first[rows[0]]], second[rows[1]]])
 
     def column(first: Column, second: Column) -> Column:
-        parts = first.take(rows[0]), second.take(rows[1])
-        numbers, codes = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("numbers", "codes")
+        before, after = first.take(rows[0]), second.take(rows[1])
+        return replace(
+            second,
+            numbers=np.concatenate([before.numbers, after.numbers]),
+            codes=np.concatenate([before.codes, after.codes]),
+            types=first.types | second.types,
         )
-        return replace(second, numbers=numbers, codes=codes, types=first.types | second.types)
 
     return replace(
         new,
@@ -303,9 +295,7 @@ def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iter
     if times.sum() <= ALL_SWAPPED:
         unit_of = np.repeat(np.arange(len(times)), times)
         ways = (np.arange(2 ** len(unit_of))[:, None] >> np.arange(len(unit_of))) & 1
-        every = np.zeros((len(ways), len(times)))
-        for unit, way in zip(unit_of, ways.T, strict=True):
-            every[:, unit] += way
+        every = ways @ (unit_of[:, None] == np.arange(len(times))).astype(np.float64)
         yield from (every[start : start + step] for start in range(0, len(every), step))
         return
     for start in range(0, count, step):
@@ -314,11 +304,14 @@ def _swaps(times: Ints, count: int, step: int, rng: np.random.Generator) -> Iter
         )
 
 
-def _count(statistic: Statistic, atoms: int, most: int) -> int:
-    work = atoms * atoms / 10 if statistic.pairwise else atoms
-    return min(
-        most, next((count for count in (SWAPS, FEWER_SWAPS) if count * work <= WORK), FEWEST_SWAPS)
-    )
+def _count(side: _Swappable, most: int) -> int:
+    """How many swaps are drawn of a metric, so that they take about a second."""
+    atoms = len(side.weights[0])
+    work = atoms * atoms / 10 if side.statistic.pairwise else atoms
+    for count in (SWAPS, FEWER_SWAPS):
+        if count * work <= WORK:
+            return min(most, count)
+    return min(most, FEWEST_SWAPS)
 
 
 def sign_flip_test(
@@ -339,13 +332,12 @@ def sign_flip_test(
     if len(gains) > MOST_FLIPPED:
         spread = math.sqrt(float(gains @ gains)) if _alike(gains) else 1.0
         return 2 * normal_cdf(-abs(float(ratio[0])) / spread)
-    every = [
-        ratio_of(1 - 2 * flipped)
-        for flipped in _swaps(times, most, max(1, CELLS // len(gains)), rng)
-    ]
-    return _shares(np.concatenate(every)[None, :], ratio, all_swapped=len(gains) <= ALL_SWAPPED)[0][
-        0
-    ]
+    step = max(1, CELLS // len(gains))
+    every = [ratio_of(1 - 2 * flipped) for flipped in _swaps(times, most, step, rng)]
+    ((p, _),) = _shares(
+        np.concatenate(every)[None, :], ratio, all_swapped=len(gains) <= ALL_SWAPPED
+    )
+    return p
 
 
 def holm_adjusted(values: Sequence[float | None], more: int = 0) -> list[float | None]:

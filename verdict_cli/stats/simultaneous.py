@@ -88,11 +88,11 @@ def joint_estimates(
     common = scored_by_all(family, data, rows)
     if family in BY_CLUSTER or not common.any():
         return None
-    sample, statistics = statistics_of_runs(
-        metric, family, data, [positions[common] for positions in rows]
-    )
+    shared = [positions[common] for positions in rows]
+    sample, of_runs = statistics_of_runs(family, (metric,), data, shared)
     if sample.units < 3:
         return None
+    statistics = [run[metric] for run in of_runs]
     values = np.array([statistic.value(sample.counts) for statistic in statistics])
     without, times = deleted_values(statistics, sample, rng)
     if not np.isfinite(np.column_stack([values, without])).all():
@@ -219,7 +219,6 @@ def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
         lambda weights: np.mean([run.at(weights) for run in statistics], axis=0),
         first.undefined,
         first.bounds,
-        "jackknife" if first.smooth else first.interval,
         share=share,
         classes=sum((run.classes for run in statistics), ()),
         varies=sum((run.varies for run in statistics), ()),

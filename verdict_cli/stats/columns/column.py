@@ -162,21 +162,17 @@ class LabelSet(Struct, frozen=True):
         numbers = numbers[~np.isnan(numbers)]
         codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
         shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
-        known = {int(code): shared[code] for code in codes}
-        listed = [
-            key_text(value)
-            for column in columns
-            if column.declared
-            for value in column.declared.values
-        ]
-        rank = {text: index for index, text in reversed([*enumerate(listed)])}
-        texts = {code: key_text(word) for code, word in known.items()}
-        ordered = sorted(texts, key=lambda code: (rank.get(texts[code], len(listed)), texts[code]))
+        declared = [column.declared.values for column in columns if column.declared]
+        listed = dict.fromkeys(key_text(value) for values in declared for value in values)
+        rank = {text: index for index, text in enumerate(listed)}
+        texts = {code: key_text(shared[code]) for code in codes.tolist()}
+        ordered = sorted(texts, key=lambda code: (rank.get(texts[code], len(rank)), texts[code]))
         words = {code: len(numbers) + index for index, code in enumerate(ordered)}
         types = [column.types for column in columns]
         values = [_typed_number(number, types) for number in numbers.tolist()]
-        values += [known[code] for code in ordered]
-        values += [positive] if isinstance(positive, str) and positive not in known.values() else []
+        values += [shared[code] for code in ordered]
+        if isinstance(positive, str) and positive not in values:
+            values.append(positive)
         return LabelSet(tuple(values), numbers, words)
 
     def codes(self, column: Column) -> Ints:

@@ -369,11 +369,9 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
     numbers, codes = np.full(count, np.nan), np.full(count, MISSING, dtype=np.int32)
     types = column.types
     if reducer in ("first", "mode"):
-        rows = (
-            np.unique(group_of, return_index=True)[1]
-            if reducer == "first"
-            else _modes(LabelSet.of(values).codes(values), group_of)
-        )
+        rows = np.unique(group_of, return_index=True)[1]
+        if reducer == "mode":
+            rows = _modes(LabelSet.of(values).codes(values), group_of)
         numbers[group_of[rows]], codes[group_of[rows]] = values.numbers[rows], values.codes[rows]
     elif len(present):  # scipy takes no empty array
         from scipy import ndimage

@@ -1,4 +1,4 @@
-"""A sample as distinct observations with their counts, and its resamples."""
+"""A sample as distinct observations with their counts, and what is left of it without some."""
 
 from __future__ import annotations
 
@@ -51,21 +51,8 @@ class Sample(Struct, frozen=True):
 
     @property
     def units(self) -> int:
-        """The number of clusters, or of rows where there are none: what is resampled."""
+        """The number of clusters, or of rows where there are none: what is left out."""
         return self.n if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
-
-    def resamples(self, rng: np.random.Generator, times: int) -> Iterator[Floats]:
-        """Weights (some, atoms) of `times` resamples in all: units drawn with replacement, as many as there are."""
-        from scipy.sparse import csr_array
-
-        unit = np.arange(self.n) if self.cluster is None else self.cluster
-        shape = (len(self.counts), self.units)
-        members = csr_array((np.ones(self.n), (self.atom, unit)), shape=shape)
-        step = max(1, CELLS // max(shape))
-        for start in range(0, times, step):
-            chances = np.full(self.units, 1 / self.units)
-            draws = rng.multinomial(self.units, chances, size=min(step, times - start))
-            yield np.ascontiguousarray(np.asarray(members @ draws.T, dtype=np.float64).T)
 
     def deletions(
         self, rng: np.random.Generator, width: int = 1, most: int = MOST_DELETIONS

@@ -23,7 +23,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     cluster_freedom,
     effective_share,
 )
-from verdict_cli.stats.metrics.statistic import CalibrationBins, Proportion
+from verdict_cli.stats.metrics.statistic import CALIBRATION_BINS, CalibrationBins, Proportion
 
 DRAWS = 1000
 """Each tail of a 95% interval then has 25 of the sums drawn at its end."""
@@ -35,8 +35,10 @@ def calibration_error_interval(
     bins: CalibrationBins, sample: Sample, rng: np.random.Generator, level: float
 ) -> Ends:
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
-    mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
-    rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
+    mean = (
+        np.bincount(bins.bin, sample.counts * bins.deviation, minlength=CALIBRATION_BINS) / sample.n
+    )
+    rows = np.bincount(bins.bin, sample.counts, minlength=CALIBRATION_BINS) / sample.n
     observed = float(np.abs(mean).sum())
     noise = _noise(bins, sample, mean, rng)
     is_clear = np.abs(mean) > CLEAR_DEVIATION * noise.std(axis=0)
@@ -69,7 +71,7 @@ def calibration_error_interval(
 def _noise(bins: CalibrationBins, sample: Sample, mean: Floats, rng: np.random.Generator) -> Floats:
     """What chance adds to the bins' mean deviations, (draws, bins)."""
     kinds = 2 * bins.bin + bins.positive.astype(np.int64)
-    counts = np.bincount(kinds, sample.counts, minlength=2 * bins.bins).reshape(-1, 2)
+    counts = np.bincount(kinds, sample.counts, minlength=2 * CALIBRATION_BINS).reshape(-1, 2)
     rows = counts.sum(axis=1)
     probability = (mean * sample.n + counts[:, 1]) / np.maximum(rows, 1)
     # Rows whose probability is nearer to the other end decide how far the clusters' rows go together.

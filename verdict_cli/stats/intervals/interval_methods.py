@@ -187,10 +187,12 @@ def hiding_rows(statistic: Statistic, sample: Sample, design_effect: float) -> f
         rows = min(rows, effective * (1 if effective < sample.units / UNEQUAL else ROWS_OF_CLUSTER))
     if max(len(np.unique(values)) for values in statistic.varies) <= min(FEW_VALUES, sample.n / 2):
         rows *= ROWS_ON_SCALE
-    few = sample.n < SHOWN_FROM or (
-        rows < SHOWN_IF_SKEWED_FROM and not near_normal(statistic.tails[0][sample.atom])
-    )
-    return rows if few and rows < SHOWN_IF_SKEWED_FROM else None
+    return None if rows >= SHOWN_IF_SKEWED_FROM or _looks_normal(statistic, sample) else rows
+
+
+def _looks_normal(statistic: Statistic, sample: Sample) -> bool:
+    """Whether there are rows enough to show heavy tails, and they do not."""
+    return sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom])
 
 
 def hides_far_rows(values: Floats, sample: Sample, ends: Ends) -> bool:
@@ -338,15 +340,13 @@ def score(share: float, rows: float, quantile: float) -> Ends:
 class StandardError(Struct, frozen=True):
     """A metric's standard error with its degrees of freedom.
 
-    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters; `bias`
-    that of a metric which is not smooth.
+    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `design_effect` that of clusters.
     """
 
     error: float
     freedom: float
     skewness: float = 0.0
     design_effect: float | None = None
-    bias: float = 0.0
 
 
 def deleted_values(
@@ -482,13 +482,9 @@ def skewness_corrected_interval(
     near = corrected if statistic.scale is LOG else plain[int(away < 0)]
     units = effective_clusters(sample)
     # Tails that look like normal ones need no more than what few rows hide of any skewness.
-    heavy = bool(statistic.tails) and not (
-        sample.n >= SHOWN_FROM and near_normal(statistic.tails[0][sample.atom])
-    )
-    raised = [
-        1 + RAISED_BY_FEW / units + factor * skewness
-        for factor in (RAISED if heavy else RAISED[:1])
-    ]
+    heavy = bool(statistic.tails) and not _looks_normal(statistic, sample)
+    factors = RAISED if heavy else RAISED[:1]
+    raised = [1 + RAISED_BY_FEW / units + factor * skewness for factor in factors]
     reach = max(spread * abs(_uncorrected(-quantile, skewness * times)) for times in raised)
     far = middle + away * max(reach, away * (plain[int(away > 0)] - middle))
     low, high = scale.back(min(near, far)), scale.back(max(near, far))

@@ -9,11 +9,11 @@
 | all else that changes smoothly with every row | jackknife, with Hall's correction for skewness |
 | the median | the order statistics that Woodruff (1952) names |
 | the calibration error | the inverted test (`calibration_interval.py`) |
-| the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
+| the difference of two medians or calibration errors | the half-widths of both intervals, put together with the correlation that the jackknife shows |
 | more than 5,000 distinct observations or clusters | the jackknife over 64 random groups of them |
 
-With clusters, clusters are left out and drawn as a whole (Davison and Hinkley, 1997, section 3.8). Rows are
-resampled through the counts of their distinct values, which is the same and fast at any n.
+Clusters are left out as a whole. Rows are left out through the counts of their distinct values, which is the same and fast
+at any n.
 
 The difference of a share or an agreement between two runs has the adjusted Wald interval of Agresti and Min (2005): half a row
 more on which only the first run agrees, half a row on which only the second does, and two rows in all. Where no row differs,
@@ -35,7 +35,6 @@ from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.calibration_interval import calibration_error_interval
 from verdict_cli.stats.intervals.confidence_sequence import anytime_interval
 from verdict_cli.stats.intervals.interval_methods import (
-    FLAT,
     NO_VARIATION,
     MetricValue,
     MetricValues,
@@ -64,12 +63,8 @@ from verdict_cli.stats.metrics.statistic import (
 )
 
 CONFIDENCE_LEVEL = 0.95
-RESAMPLES = 2000
-"""Enough for the ends of a 95% interval."""
-FEW_RESAMPLES = 200
-"""Enough for a standard error (Efron and Tibshirani, 1993, section 6.4)."""
-MOST_RESAMPLED_UNITS = 5000
-"""Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
+MOST_LEFT_OUT = 5000
+"""Beyond this the jackknife of 400 groups takes seconds; that of 64 does not."""
 FEW_DELETIONS = 64
 """So many random groups of very many rows or clusters give a standard error with 63 degrees of freedom."""
 
@@ -105,7 +100,7 @@ def metrics_with_intervals(
         else:
             values[name] = value
     with_error = {name: statistics[name] for name in values}
-    for name, error in _errors(with_error, values, sample, draw).items():
+    for name, error in _errors(with_error, sample, draw).items():
         metric = _metric_value(values[name], error, statistics[name], sample, draw.level)
         metrics[name] = _with_residuals(metric, statistics[name], sample, draw)
     return {
@@ -125,13 +120,13 @@ def _with_own_method(
     value: float, statistic: Statistic, sample: Sample, draw: Draw
 ) -> MetricValue | None:
     """The value with the interval of a share, a median, a calibration error, or a function of another metric."""
-    if statistic.interval == "transformed" and statistic.transformed is not None:
-        return _transformed(value, statistic.transformed, sample, draw)
     if statistic.interval == "proportion" and statistic.share is not None:
         return share_metric(value, statistic.share, sample, draw.level)
-    if statistic.interval == "order_statistics" and statistic.ordered is not None:
+    if statistic.transformed is not None:
+        return _transformed(value, statistic.transformed, sample, draw)
+    if statistic.ordered is not None:
         return median_metric(value, statistic.ordered, sample, draw.level)
-    if statistic.interval == "inverted_test" and statistic.bins is not None:
+    if statistic.bins is not None:
         ends = calibration_error_interval(statistic.bins, sample, draw.rng, draw.level)
         return _within_bounds(value, ends, statistic, sample, "inverted test")
     return None
@@ -170,46 +165,38 @@ def _described(
 
 
 def _errors(
-    statistics: Mapping[str, Statistic], values: Mapping[str, float], sample: Sample, draw: Draw
+    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw
 ) -> dict[str, StandardError | None]:
-    """The standard errors; None where all resamples give the same value."""
+    """The standard errors; None where no row changes the value."""
     units = 0 if sample.cluster is None else sample.units
-    many = max(len(sample.counts), units) > MOST_RESAMPLED_UNITS
-    smooth, grouped, resampled = {}, {}, {}
-    for name, statistic in statistics.items():
-        if not statistic.smooth:
-            resampled[name] = statistic
-        elif many and not statistic.tails:
-            grouped[name] = statistic
-        else:
-            smooth[name] = statistic
+    many = max(len(sample.counts), units) > MOST_LEFT_OUT
+    grouped = {name: own for name, own in statistics.items() if many and not own.tails}
+    every = {name: own for name, own in statistics.items() if name not in grouped}
     errors: dict[str, StandardError | None] = {}
     for name, error in jackknife_errors(grouped, sample, draw.rng, FEW_DELETIONS).items():
         # Few groups do not show a skewness.
         errors[name] = error and structs.replace(error, skewness=0.0)
-    errors |= jackknife_errors(smooth, sample, draw.rng)
-    drawn = _resample(resampled, sample, draw, FEW_RESAMPLES if many else RESAMPLES)
-    return errors | {name: _bootstrap_error(values[name], each) for name, each in drawn.items()}
+    return errors | jackknife_errors(every, sample, draw.rng)
 
 
 def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> MetricValue:
     """The second statistic minus the first on the same rows, with its interval."""
-    method = "skewness" if new.smooth else new.interval
     both = Statistic(
         lambda weights: new.at(weights) - old.at(weights),
-        new.undefined,
-        interval=method,
+        old.undefined if value_of(old, sample) is None else new.undefined,
+        interval="skewness",
         share=new.share,
         width=max(old.width, new.width),
         classes=(*old.classes, *new.classes),
         varies=_differences(old, new),
     )
     value = value_of(both, sample)
-    if value is None and value_of(old, sample) is None:
-        both = structs.replace(both, undefined=old.undefined)
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
-    error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
+    smooth = old.smooth or new.smooth
+    statistics = {"change": both} if smooth else {"change": both, "old": old, "new": new}
+    errors = _errors(statistics, sample, draw)
+    error = errors["change"]
     adjusted = paired_interval(value, error, (old, new), sample, draw)
     if adjusted is not None:
         # It allows for few differing rows, and needs no warning of them.
@@ -218,9 +205,33 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
         low, high = value - reach, value + reach
         change = MetricValue(value, low, high, sample.n, SAME, method="rule of three")
-    else:
+    elif smooth:
         change = _metric_value(value, error, both, sample, draw.level)
+    else:
+        change = _combined(
+            value, errors, metrics_with_intervals({"old": old, "new": new}, sample, draw), sample.n
+        )
     return _described(change, both, sample, draw.level)
+
+
+def _combined(
+    value: float, errors: Mapping[str, StandardError | None], metrics: MetricValues, rows: int
+) -> MetricValue:
+    """The difference of two metrics with the half-widths of their intervals put together, as standard errors are. The less
+    leaving out rows moves the difference, the more the two vary together."""
+    none = MetricValue(value, None, None, rows, NO_VARIATION, warnings=(NO_VARIATION,))
+    old, new = metrics["old"], metrics["new"]
+    if old.low is None or old.high is None or new.low is None or new.high is None:
+        return none
+    both, first, second = (error.error if error else 0.0 for error in errors.values())
+    covariance = (first**2 + second**2 - both**2) / 2
+    correlation = covariance / (first * second) if first and second else 0.0
+    shared = min(max(0.0, correlation), 1.0)
+    wide_old, wide = (old.high - old.low) / 2, (new.high - new.low) / 2
+    reach = math.sqrt(max(wide**2 + wide_old**2 - 2 * shared * wide * wide_old, 0.0))
+    if wide and not reach:  # no row moves the difference
+        return none
+    return MetricValue(value, value - reach, value + reach, rows, method="both intervals")
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -260,9 +271,9 @@ def _metric_value(
         method = "jackknife with Hall's correction"
         ends = skewness_corrected_interval(value, error, statistic, sample, level)
     else:
-        method = "jackknife" if statistic.smooth else "resamples"
+        method = "jackknife"
         quantile = student(level, error.freedom)
-        ends = student_interval(value - error.bias, error, statistic.scale, quantile)
+        ends = student_interval(value, error, statistic.scale, quantile)
     return replace(
         _within_bounds(value, ends, statistic, sample, method),
         se=error.error,
@@ -304,15 +315,12 @@ def _transformed(
     inner = metrics_with_intervals({"inner": transformed.inner}, sample, draw)["inner"]
     if inner.low is None or inner.high is None:
         return replace(inner, value=value, se=None)
-    inside = (
-        [transformed.peak]
-        if transformed.peak is not None and inner.low < transformed.peak < inner.high
-        else []
-    )
-    ends = sorted(transformed.transform(end) for end in (inner.low, inner.high, *inside))
-    error = (ends[-1] - ends[0]) / 2 / normal(draw.level)
+    ends = [transformed.transform(end) for end in (inner.low, inner.high)]
+    if transformed.peak is not None and inner.low < transformed.peak < inner.high:
+        ends.append(transformed.transform(transformed.peak))
+    error = (max(ends) - min(ends)) / 2 / normal(draw.level)
     return replace(
-        inner, value=value, low=min(ends[0], value), high=max(ends[-1], value), se=error or None
+        inner, value=value, low=min(*ends, value), high=max(*ends, value), se=error or None
     )
 
 
@@ -338,30 +346,6 @@ def _within_bounds(
     low = max(min(ends[0], value), statistic.bounds[0])
     high = min(max(ends[1], value), statistic.bounds[1])
     return MetricValue(value, low, high, sample.n, method=method)
-
-
-def _resample(
-    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int
-) -> dict[str, Floats]:
-    """The value of each statistic in each resample."""
-    if not statistics:
-        return {}
-    drawn: dict[str, list[Floats]] = {name: [] for name in statistics}
-    for weights in sample.resamples(draw.rng, times):
-        for name, statistic in statistics.items():
-            drawn[name].append(statistic.at(weights))
-    return {name: np.concatenate(values) for name, values in drawn.items()}
-
-
-def _bootstrap_error(value: float, drawn: Floats) -> StandardError | None:
-    """The standard error and the bias of a metric that is not smooth."""
-    finite = drawn[np.isfinite(drawn)]
-    if len(finite) * 2 < len(drawn):
-        return StandardError(np.nan, np.inf)
-    if np.ptp(finite) <= FLAT * max(1.0, abs(value)):
-        return None
-    bias = float(finite.mean()) - value
-    return StandardError(float(finite.std(ddof=1)), np.inf, bias=bias)
 
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"

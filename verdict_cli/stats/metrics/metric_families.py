@@ -168,27 +168,22 @@ def sampled_statistics(
     family: MetricInput, metrics: Sequence[str], data: EvaluationData, rows: Ints
 ) -> tuple[Sample, Statistics]:
     """These rows as a sample with the evaluation's clusters, and the statistics at its atoms."""
-    cluster = None if data.cluster is None else data.cluster[rows]
-    sample = Sample.of(tuple(column[rows] for column in FAMILIES[family].keys(data)), cluster)
-    return sample, input_statistics(family, metrics, data, rows[sample.first])
+    sample, (statistics,) = statistics_of_runs(family, metrics, (data,), (rows,))
+    return sample, statistics
 
 
 def statistics_of_runs(
-    metric: str, family: MetricInput, runs: Sequence[EvaluationData], rows: Sequence[Ints]
-) -> tuple[Sample, list[Statistic]]:
-    """The same rows of several runs as one sample with the last run's clusters, and each run's statistic at its atoms."""
-    columns = [
-        column[positions]
-        for run, positions in zip(runs, rows, strict=True)
-        for column in FAMILIES[family].keys(run)
-    ]
+    family: MetricInput,
+    metrics: Sequence[str],
+    runs: Sequence[EvaluationData],
+    rows: Sequence[Ints],
+) -> tuple[Sample, list[Statistics]]:
+    """The same rows of several runs as one sample with the last run's clusters, and each run's statistics at its atoms."""
+    each = [*zip(runs, rows, strict=True)]
+    columns = [column[own] for run, own in each for column in FAMILIES[family].keys(run)]
     cluster = runs[-1].cluster
     sample = Sample.of(tuple(columns), None if cluster is None else cluster[rows[-1]])
-    statistics = [
-        input_statistics(family, (metric,), run, positions[sample.first])[metric]
-        for run, positions in zip(runs, rows, strict=True)
-    ]
-    return sample, statistics
+    return sample, [input_statistics(family, metrics, run, own[sample.first]) for run, own in each]
 
 
 class MetricFamily(Struct, frozen=True):

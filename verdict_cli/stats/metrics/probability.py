@@ -6,6 +6,7 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.metrics.statistic import (
+    CALIBRATION_BINS,
     CalibrationBins,
     Statistic,
     Statistics,
@@ -17,8 +18,6 @@ from verdict_cli.stats.metrics.statistic import (
     undefined_statistic,
 )
 
-CALIBRATION_BINS = 10
-"""As in Guo et al. (2017, section 2) and most reliability diagrams, so that values can be compared."""
 CERTAIN = 1e-4
 """A probability nearer to 0 or 1 costs 9 nats or more if it is wrong."""
 OUTSIDE = "some probabilities are not between 0 and 1"
@@ -73,7 +72,6 @@ def probability_statistics(p: Floats, positive: Floats) -> Statistics:
         np.searchsorted(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS, p, side="left"),
         p - positive,
         positive,
-        CALIBRATION_BINS,
     )
     by_bin = Sums(bins.bin)
 

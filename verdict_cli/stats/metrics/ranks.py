@@ -25,7 +25,7 @@ MOST_ATOMS = 5000
 CONSTANT_RANKS = "the predictions or the targets are all the same value"
 
 
-class _Ranks:
+class Midranks:
     """Midranks of a column in each resample, around their mean."""
 
     def __init__(self, values: Floats) -> None:
@@ -46,7 +46,7 @@ class _Ranks:
 
 def rank_pairs(x: Floats, y: Floats) -> Statistics:
     """Spearman's rho and Kendall's tau-b of two columns of numbers at each atom."""
-    rx, ry = _Ranks(x), _Ranks(y)
+    rx, ry = Midranks(x), Midranks(y)
 
     def spearman(weights: Floats) -> Floats:
         a, b = rx(weights), ry(weights)

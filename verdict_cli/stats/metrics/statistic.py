@@ -63,24 +63,28 @@ Transform = Callable[[Any], Any]
 """A monotone function of a number, or of each of an array."""
 
 
+def _itself(share: Any) -> Any:
+    return share
+
+
 class Proportion(Struct, frozen=True):
     """A share of rows: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
 
-    `transform` makes the metric of the share, where it is not the share itself.
+    `transform` makes the metric of the share.
     """
 
     hits: Floats
     trials: Floats
-    transform: Transform | None = None
+    transform: Transform = _itself
 
     def has_same_rows(self, other: Proportion) -> bool:
         """Whether both are shares of the same rows, and not functions of them."""
-        is_plain = self.transform is None and other.transform is None
+        is_plain = self.transform is other.transform is _itself
         return is_plain and np.array_equal(self.trials, other.trials)
 
     def metric_of(self, share: float) -> float:
         """The metric's value at a share."""
-        return share if self.transform is None else float(self.transform(share))
+        return float(self.transform(share))
 
     def slope(self, share: float) -> float:
         """By how much the metric changes with a share."""
@@ -92,13 +96,16 @@ class Proportion(Struct, frozen=True):
         return (float(counts @ self.hits) / trials if trials else 0.0), trials
 
 
+CALIBRATION_BINS = 10
+"""As in Guo et al. (2017, section 2) and most reliability diagrams, so that values can be compared."""
+
+
 class CalibrationBins(Struct, frozen=True):
-    """Rows in bins: at each atom its bin, 0 to one less than `bins`, the probability minus 1 or 0, and which of these."""
+    """Rows in bins: at each atom its bin, from 0, the probability minus 1 or 0, and which of these."""
 
     bin: Ints
     deviation: Floats
     positive: Floats
-    bins: int
 
 
 class TransformedStatistic(Struct, frozen=True):
@@ -201,13 +208,13 @@ def proportion(
     hits: Floats,
     trials: Floats,
     undefined: str = "no rows",
-    transform: Transform | None = None,
+    transform: Transform = _itself,
 ) -> Statistic:
     """A share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
 
     def value_of(weights: Floats) -> Floats:
-        value = ratio(weights @ hits, weights @ trials)
-        return value if transform is None else transform(value)
+        value: Floats = transform(ratio(weights @ hits, weights @ trials))
+        return value
 
     share = Proportion(hits, trials, transform)
     return statistic_of(
