@@ -326,9 +326,10 @@ def _with_every_call(plan: Plan) -> Plan:
         known = node.escalation
         escalation = None if known is None else structs.replace(known, when=_always, abstains=False)
         nodes.append(replace(node, escalation=escalation if node.stages else None))
-    true = compile_expression("true")
     conditions = tuple(
-        structs.replace(condition, holds=true) if condition.waits else condition
+        structs.replace(condition, holds=compile_expression("true"))
+        if condition.waits
+        else condition
         for condition in plan.conditions
     )
     return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
