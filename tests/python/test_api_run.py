@@ -314,3 +314,9 @@ def test_threads_that_end_leave_a_client_that_others_can_use(kind):
         env={**os.environ, "OPENAI_API_KEY": "sk-none"},
     )
     assert (done.returncode, done.stdout.split()) == (0, ["Retryable"] * 5), done.stderr[-2000:]
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused():
+    frame = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
+    with pytest.raises(UsageError, match="two columns 'text'"):
+        jury().run_dataset(frame)

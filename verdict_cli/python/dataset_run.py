@@ -113,6 +113,11 @@ def _spool_rows(data: Any, scratch: Path) -> Path:
     path = scratch / "rows.jsonl"
     rows: Iterable[Any]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        repeated = data.columns[data.columns.duplicated()]
+        if len(repeated):  # a row would have the last of them alone
+            raise UsageError(
+                f"the DataFrame has two columns {repeated[0]!r}", hint="rename one of them"
+            )
         rows = data.to_dict(orient="records")
     elif isinstance(data, Iterable) and not isinstance(data, Mapping | bytes):
         rows = data

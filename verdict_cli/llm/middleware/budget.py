@@ -97,7 +97,7 @@ class Spending(Struct):
         if self.unknown:
             raise BudgetError(
                 f"a call of model {self.unknown} has no known cost, so the budget cannot be kept",
-                hint="give the model its `cost:`, or run without --budget",
+                hint="give the model its `cost:`; where its server states no token counts, run without --budget",
             )
         if self.spent_usd >= self.budget_usd:
             raise BudgetError(
