@@ -98,10 +98,16 @@ def collect(
     """
     if not evaluations:
         return {}
-    declared = declared_types(results)
+    columns, declared = table_columns(results), declared_types(results)
     readers = {
         name: _Reader(
-            name.partition("\0")[0], evaluation, results, ids, (only or {}).get(name, {}), declared
+            name.partition("\0")[0],
+            evaluation,
+            results,
+            columns,
+            ids,
+            (only or {}).get(name, {}),
+            declared,
         )
         for name, evaluation in evaluations.items()
     }
@@ -115,13 +121,13 @@ def collect(
 
 def columns_read(evaluations: Evaluations, results: Path, further: Iterable[str] = ()) -> list[str]:
     """The columns of the results that the evaluations and further expressions read, in the order of the table."""
-    only = dict.fromkeys(further)
+    only, columns = dict.fromkeys(further), table_columns(results)
     paths = [
         path
         for name, evaluation in evaluations.items()
-        for path in _Reader(name, evaluation, results, (), only, {}).paths
+        for path in _Reader(name, evaluation, results, columns, (), only, {}).paths
     ]
-    return list(column_homes(table_columns(results), paths))
+    return list(column_homes(columns, paths))
 
 
 def _labels(
@@ -205,13 +211,13 @@ class _Reader:
         name: str,
         evaluation: Evaluation,
         results: Path,
+        columns: Sequence[str],
         ids: Sequence[str],
         only: NamedValues,
         declared: Mapping[str, DeclaredType],
     ) -> None:
         self.name, self.results, self.items = name, results, evaluation.items
         self.splits = len(evaluation.by)
-        columns = table_columns(results)
         self.columns = {home: column for column, home in column_homes(columns, [()]).items()}
         texts = _texts(evaluation) | {f"where.{path}": path for path in only}
         compiled = {key: self._compiled(key, text) for key, text in texts.items()}
