@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError, OutputError, UsageError
-from verdict_cli.storage.tables.reader import export_table, read_table, table_columns
+from verdict_cli.storage.tables.reader import export_table, read_arrow, read_table, table_columns
 from verdict_cli.storage.tables.writer import ParquetTable
 
 Rows = list[dict[str, Any]]
@@ -127,6 +127,19 @@ def test_every_cell_of_a_json_column_is_json(tmp_path):
     column = pq.read_table(path).column("x")
     assert column.to_pylist() == ['"1"', None, "1", '{"b":1,"a":2}']
     assert pq.read_schema(path).field("x").metadata[b"verdict"] == b"json"
+
+
+def test_numbers_that_a_stranger_marks_as_json_stay_numbers(tmp_path):
+    marked = pa.field("x", pa.int64(), metadata={"verdict": "json"})
+    pq.write_table(pa.table({"x": [1, 2]}, pa.schema([marked])), tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet") == [{"x": 1}, {"x": 2}]
+
+
+def test_a_missing_column_is_told_also_where_arrow_is_read(tmp_path):
+    path = write(tmp_path / "t.parquet", [{"score": 1}])
+    with pytest.raises(DataError) as missing:
+        list(read_arrow(path, ["score", "scor"]))
+    assert "there is no column 'scor'" in str(missing.value)
 
 
 def test_plain_text_is_not_json(tmp_path):
