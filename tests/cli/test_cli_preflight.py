@@ -386,10 +386,12 @@ class TestTogether:
     def test_a_missing_column_of_another_key_than_the_label_is_an_error(self, shell, key):
         more = f"\nevaluate: {{e: {{prediction: output.score, target: source.label, {key}}}}}"
         config = judge(shell, more=more)
-        for columns in ({"label": 1}, {}):
-            done = shell("run", config, data(shell, {"text": "a"} | columns), "--out", "out")
-            assert (done.code, "the data has no column 'kind'" in done.err) == (2, True), done.err
+        done = shell("run", config, data(shell, {"text": "a", "label": 1}), "--out", "out")
+        assert (done.code, "the data has no column 'kind'" in done.err) == (2, True), done.err
         assert not (shell.folder / "out").exists()
+        # Without its labels, the evaluation compares nothing: the rows are judged all the same.
+        done = shell("run", config, data(shell, {"text": "a"}), "--out", "out")
+        assert (done.code, "there are no labels" in done.err) == (0, True), done.err
 
     @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
     def test_a_device_is_no_dataset(self, shell, device):

@@ -249,6 +249,13 @@ class UsedColumn(Struct, frozen=True):
     is_label: bool = False
     """Whether it is named as a label alone: without it the rows are judged, and compared with nothing."""
 
+    @property
+    def evaluation(self) -> str:
+        """The evaluation that needs it, where no unit and no key of `dataset` does; else ""."""
+        section, _, rest = self.location.path.partition(".")
+        is_of_metrics = section == "evaluate" and self.is_needed and not self.asked
+        return rest.partition(".")[0] if is_of_metrics else ""
+
 
 class LiteralBrace(Struct, frozen=True):
     """A literal brace in a prompt that holds a name alone."""

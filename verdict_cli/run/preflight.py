@@ -219,20 +219,23 @@ def dataset_for(
 
 
 def _absent_labels(plan: Plan, dataset: Dataset, columns: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that are labels and nothing else, where the data lacks them, the file has no gate, and no column is named
-    like them: they are read as null, so that the rows are judged, and it is told that there are no labels."""
-    alone = [used.column for used in plan.columns if used.is_label]
+    """What only evaluations need whose labels the data lacks, where it is lacking, too: it is read as null, so that the rows
+    are judged, and it is told that there are no labels. Nothing where the file has a gate, or a column is named alike."""
+    alone = [used for used in plan.columns if used.evaluation]
     if not alone or plan.gates:
         return ()
     try:
         names = _first_columns(dataset)
     except DataError:  # the reading of the rows reports it
         return ()
-    absent = tuple([column for column in alone if columns.get(column, column) not in names])
-    hints = [missing_column(column, names).hint for column in absent]
+    absent = [used for used in alone if columns.get(used.column, used.column) not in names]
+    unlabelled = {used.evaluation for used in absent if used.is_label}
+    hints = [missing_column(used.column, names).hint for used in absent]
     if not names or any(hint.startswith("did you mean") for hint in hints):
         return ()
-    return absent
+    if any(used.evaluation not in unlabelled for used in absent):
+        return ()
+    return tuple([used.column for used in absent])
 
 
 def _first_columns(dataset: Dataset) -> dict[str, None]:
