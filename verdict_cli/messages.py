@@ -31,6 +31,10 @@ def plain_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+Marks = tuple[tuple[int, int], ...]
+"""Positions in a prompt, each in a message by its number."""
+
+
 class Entry(Struct, frozen=True, gc=False):
     """One entry of the list of an `each`: its number (``3``, inside another entry ``3.1``), the values of the names that
     units inside see, how many entries the list has, and a digest that follows its content wherever it is in the list."""
@@ -152,7 +156,7 @@ class Request(Struct, frozen=True, gc=False):
     seed: int = 0
     stream: bool = False
     written: str = ""
-    marks: tuple[tuple[int, int], ...] = ()
+    marks: Marks = ()
     questions: tuple[Question, ...] = ()
     has_fields: bool = False
     most_questions: int = 0

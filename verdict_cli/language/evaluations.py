@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ from verdict_cli.language.metric_registry import (
     MetricKey,
     find_metric,
 )
+from verdict_cli.messages import NamedValues
 from verdict_cli.registry import feature_part
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
@@ -267,7 +268,7 @@ class Evaluator(Protocol):
     def row_check(self, name: str, evaluation: Evaluation) -> EvaluationCheck:
         """A check of the dataset's rows."""
 
-    def measure(self, evaluations: Evaluations, results: Path, seed: int) -> Mapping[str, Any]:
+    def measure(self, evaluations: Evaluations, results: Path, seed: int) -> NamedValues:
         """The `EvaluationStudy` of each evaluation, from a run's `results.parquet`. Raises DataError."""
 
 

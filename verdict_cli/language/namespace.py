@@ -40,7 +40,7 @@ from verdict_cli.language.scales import (
 )
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.model import Model, Models
 from verdict_cli.regex import regex
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
@@ -67,7 +67,7 @@ class MergedType(Struct, frozen=True):
     set the others), and that class."""
 
     base: str
-    keys: Mapping[str, Any]
+    keys: NamedValues
     set_by: Mapping[str, str]
     imported: type[LLMUnitStep] | None = None
 
@@ -297,7 +297,7 @@ class Namespace(Struct, eq=False, dict=True):
     def _validated(
         self,
         merged: MergedType,
-        keys: Mapping[str, Any],
+        keys: NamedValues,
         path: KeyPath,
         to_document: Callable[[KeyPath], KeyPath],
         like: LLMUnitStep | None = None,

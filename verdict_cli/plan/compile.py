@@ -15,7 +15,13 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError, RowValues
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
-from verdict_cli.language.fields.field_keys import InputDefault, fits, is_path_key, plain_type
+from verdict_cli.language.fields.field_keys import (
+    InputDefault,
+    fits,
+    input_types,
+    is_path_key,
+    plain_type,
+)
 from verdict_cli.language.fields.types import (
     INTEGER,
     TEXT,
@@ -68,6 +74,7 @@ from verdict_cli.plan.node import (
     CompiledRule,
     Escalation,
     LLMNode,
+    NamedExpressions,
     Node,
     OutputFunction,
 )
@@ -269,12 +276,7 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     required = unit.required_inputs() if isinstance(unit, LLMUnit) else {}
     if isinstance(unit, LLMUnit) and unit.letters():
         required = {name: kind for name, kind in required.items() if name in keys}
-    typed = {
-        name: key.type if isinstance(key, InputDefault) else key
-        for name, key in keys.items()
-        if not is_path_key(key)
-    }
-    types: Fields = {**required, **context.fields(typed, "input")}
+    types: Fields = {**required, **context.fields(input_types(keys), "input")}
     casts = []
     for name in dict.fromkeys([*required, *keys]):
         try:
@@ -489,9 +491,7 @@ def _response(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> Re
     return unit.response_record(scale, declared)
 
 
-def _options(
-    context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
-) -> tuple[tuple[str, Expression], ...]:
+def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -> NamedExpressions:
     compiled = (
         (letters[index], context.scope.expression(text, PROMPT_ROOTS, "options", index))
         for index, text in enumerate(unit.option_texts())

@@ -39,7 +39,7 @@ from verdict_cli.language.fields.types import (
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, OutputFields, PoolNode
 from verdict_cli.plan.place import InstancePath, Place
@@ -104,8 +104,8 @@ class CompileContext(Struct):
         is_in_prompt = unit.scale_instructions and unit.scaled_field() is not None
         for warning in (scale.warning(), scale.label_warning() if is_in_prompt else None):
             if warning is not None:
-                key, message, hint = warning
-                place.warn(message, hint, *([] if isinstance(unit.scale, str) else [key]))
+                keys = () if isinstance(unit.scale, str) else warning.path
+                place.warn(warning.message, warning.hint, *keys)
         return scale
 
     def fields(self, declared: JsonObject | None, key: str) -> Fields:
@@ -135,7 +135,7 @@ def _read_calibration(key: CalibrationFile, kind: type[Compiled], place: Place) 
     return calibration
 
 
-def declared_types(declared: Mapping[str, Any], place: Place) -> Fields:
+def declared_types(declared: NamedValues, place: Place) -> Fields:
     """The types of declared fields; one that cannot be known is reported and `Unknown`."""
     types: Fields = {}
     scale_named = partial(place.names.scale_named, types=PLAIN)

@@ -31,6 +31,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.pools import MapUnit, Pool, RubricPoolUnit
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
     CompileContext,
@@ -289,7 +290,7 @@ class RubricPooling(Struct, frozen=True):
 
     def __call__(
         self,
-        outputs: Sequence[Mapping[str, Any] | None],
+        outputs: Sequence[NamedValues | None],
         names: Sequence[RowValues],
         source: RowValues,
     ) -> Values:

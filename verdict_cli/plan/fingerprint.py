@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from verdict_cli.config_model import ConfigModel, Digest, uncounted_fields
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.fields.field_keys import InputDefault, is_path_key, record
+from verdict_cli.language.fields.field_keys import InputDefault, input_types, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedent
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.early_stopping import EarlyStop
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.levels import Condition, EachGroup
@@ -127,16 +127,12 @@ def unit_keys(instance: UnitInstance, digest: Digest = "run") -> JsonObject:
     return content | (_llm_keys(unit, place) if isinstance(unit, LLMUnit) else {})
 
 
-def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
+def _input_keys(declared: NamedValues, names: Namespace) -> Any:
     """The types of input fields, and, where there are any, their paths and defaults."""
-    paths = {name: key for name, key in declared.items() if is_path_key(key)}
+    types = input_types(declared)
+    paths = {name: key for name, key in declared.items() if name not in types}
     defaults = {
         name: key.default for name, key in declared.items() if isinstance(key, InputDefault)
-    }
-    types = {
-        name: key.type if isinstance(key, InputDefault) else key
-        for name, key in declared.items()
-        if name not in paths
     }
     type_text = repr(record(types, names.scale_named))
     return [type_text, paths, defaults] if paths or defaults else type_text

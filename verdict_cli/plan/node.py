@@ -24,6 +24,7 @@ from verdict_cli.language.prompts.state_prompt import StatePrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import QuestionForm, question_form
 from verdict_cli.language.units.base import LLMUnit, UnitBase
+from verdict_cli.messages import NamedValues
 from verdict_cli.model import Models
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.plan.link import Indices
@@ -68,10 +69,14 @@ class CompiledRule(Protocol):
         """Whether it holds."""
 
 
+NamedExpressions = tuple[tuple[str, Expression], ...]
+"""Expressions, each with the field or the option that it gives."""
+
+
 class OutputFields(Struct, frozen=True):
     """Expressions, one for each field of an output."""
 
-    expressions: tuple[tuple[str, Expression], ...]
+    expressions: NamedExpressions
 
     def __call__(self, values: RowValues) -> Values:
         """The output. RowError when an expression cannot be computed."""
@@ -115,12 +120,12 @@ class Citations(Struct, frozen=True):
             raise RowError(f"`cites: {self.cited.text}`: {error}", kind="input") from None
 
     @staticmethod
-    def of(responses: Sequence[Mapping[str, Any]]) -> list[int]:
+    def of(responses: Sequence[NamedValues]) -> list[int]:
         """The numbers of all turns that the explanations cite."""
         return sorted({number for response in responses for number in _cited(response)})
 
 
-def _cited(response: Mapping[str, Any]) -> list[int]:
+def _cited(response: NamedValues) -> list[int]:
     numbers: list[int] = []
     for cited in _CITED.findall(str(response.get(EXPLANATION, ""))):
         numbers += map(int, re.findall(r"\d+", cited))
@@ -144,7 +149,7 @@ class LLMNode(Struct, frozen=True, dict=True):
     reading: BoundExtractor
     models: Models
     follow_up: Models
-    options: tuple[tuple[str, Expression], ...]
+    options: NamedExpressions
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
     process: OutputFunction | None = None
@@ -212,7 +217,7 @@ class PoolNode(Struct, frozen=True):
     rubric: RubricPooling | None = None
 
 
-def pooled_field(output: Mapping[str, Any], name: str) -> Any:
+def pooled_field(output: NamedValues, name: str) -> Any:
     """A field to pool. RowError where it is missing: only a row shows the fields of some Python functions."""
     if name not in output:
         raise RowError(
@@ -284,7 +289,7 @@ class Node(Struct, frozen=True, dict=True):
     """What it does at a row."""
     casts: tuple[Cast, ...]
     """Where its input fields come from."""
-    settings: Mapping[str, Any]
+    settings: NamedValues
     """What prompts and expressions see as `unit`."""
     rules: tuple[CompiledRule, ...]
     """What must be true of a response (`validate`)."""
@@ -369,7 +374,7 @@ class Plan(Struct, frozen=True, dict=True):
     """What the run's record says of limits that every value passes."""
     published: Mapping[str, Published]
     """The published table of each evaluation that names one."""
-    resolved: Mapping[str, Any]
+    resolved: NamedValues
     """The document as it is run: files inlined, overrides applied."""
     fingerprint: str
     """32 hex digits over everything that affects results."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 
 from verdict_cli.language.units.base import snake
+from verdict_cli.messages import NamedValues
 
 TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
 
@@ -19,7 +20,7 @@ class UnitLocation(Struct, frozen=True):
     path: str
     name: str
     type: str
-    keys: Mapping[str, Any]
+    keys: NamedValues
 
     @property
     def reads_tokens(self) -> bool:
@@ -29,7 +30,7 @@ class UnitLocation(Struct, frozen=True):
         return kind in TOKEN_EXTRACTORS
 
 
-def locate_units(data: Mapping[str, Any]) -> list[UnitLocation]:
+def locate_units(data: NamedValues) -> list[UnitLocation]:
     """Every unit of the file's data, in order."""
     customs = data.get("units") or {}
     locations = []
@@ -45,12 +46,12 @@ def locate_units(data: Mapping[str, Any]) -> list[UnitLocation]:
     return locations
 
 
-def _units(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _units(data: NamedValues) -> Iterator[tuple[str, NamedValues]]:
     for section in ("pipeline", "blocks"):
         yield from _within(data.get(section), section)
 
 
-def _within(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _within(value: Any, path: str) -> Iterator[tuple[str, NamedValues]]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _within(item, f"{path}[{index}]")

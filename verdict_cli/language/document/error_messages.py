@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, ForwardRef, NamedTuple, TypeGuard, Union, get_args, get_origin
@@ -23,6 +23,7 @@ from verdict_cli.config_model import (
 )
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, KeyPath
+from verdict_cli.messages import NamedValues
 from verdict_cli.removed import KEYS
 
 _MEANT = (
@@ -266,7 +267,7 @@ class _Finding(Struct):
         return self.detail["input"]
 
     @property
-    def context(self) -> Mapping[str, Any]:
+    def context(self) -> NamedValues:
         return self.detail.get("ctx", {})  # type: ignore[no-any-return]
 
     @property

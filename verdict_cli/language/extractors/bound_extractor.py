@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from verdict_cli.language.extractors.answer_text import (
     split_thoughts,
 )
 from verdict_cli.language.fields.types import TEXT, Fields, RecordType, Values
-from verdict_cli.messages import Message, Reply, Request
+from verdict_cli.messages import Message, NamedValues, Reply, Request
 from verdict_cli.model import ModelKey
 
 EXPLANATION = "explanation"
@@ -62,7 +62,7 @@ class BoundExtractor(Struct, frozen=True):
 
     output: RecordType
     parse: Callable[[Reply, Request], Values]
-    json_schema: Mapping[str, Any] | None = None
+    json_schema: NamedValues | None = None
     top_logprobs: int = 0
     support: tuple[str, ...] = ()
     instruction: str = ""

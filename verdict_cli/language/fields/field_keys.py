@@ -40,7 +40,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, Value, named_scales
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.regex import closing_brace, regex
 
 TYPES_HINT = (
@@ -309,6 +309,15 @@ _ENTRY_PATH = regex(r"[A-Za-z_]\w*\.")
 def is_path_key(key: Any) -> bool:
     """Whether an input field's key is a path, also one into an entry of `each`, rather than the name of a type."""
     return is_input_path(key) or (isinstance(key, str) and _ENTRY_PATH.match(key) is not None)
+
+
+def input_types(declared: NamedValues) -> JsonObject:
+    """The types of input fields, but for those that come from a path."""
+    return {
+        name: key.type if isinstance(key, InputDefault) else key
+        for name, key in declared.items()
+        if not is_path_key(key)
+    }
 
 
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:

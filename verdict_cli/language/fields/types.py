@@ -10,7 +10,6 @@ import base64
 import math
 import mimetypes
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.conversation import ConversationError, number_messages
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import quote_value, strip_quotes
+from verdict_cli.messages import NamedValues
 
 Values = dict[str, Any]
 """Values by the names of their fields."""
@@ -211,7 +211,7 @@ class RecordType(FieldType, frozen=True):
             raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
         return read
 
-    def _misfit(self, value: Mapping[str, Any]) -> ReplyError:
+    def _misfit(self, value: NamedValues) -> ReplyError:
         """The error for the first missing field, else for the first unknown one."""
         missing = next((name for name in self.fields if name not in value), None)
         if missing is not None:

@@ -18,7 +18,7 @@ from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.sections import Delimited, boundary, data_notice, wrap_in_tags
 from verdict_cli.language.units.base import ExampleChoice
-from verdict_cli.messages import Message
+from verdict_cli.messages import Marks, Message
 from verdict_cli.regex import regex
 
 _WORDS = regex(r"\w+")
@@ -166,7 +166,7 @@ def shown_value(value: Any) -> str:
 
 def add_prefix(
     messages: Sequence[Message], marks: Sequence[tuple[int, int]], prefix: str
-) -> tuple[tuple[Message, ...], tuple[tuple[int, int], ...]]:
+) -> tuple[tuple[Message, ...], Marks]:
     """The messages with the prefix at the start of the first user message, and the marks moved with its text."""
     if not prefix:
         return tuple(messages), tuple(marks)

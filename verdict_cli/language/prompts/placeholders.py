@@ -190,6 +190,10 @@ _NUMBERED = regex(r"[ \t]*\|[ \t]*numbered[ \t]*")
 _FILTER_TAKES = {int: "a number of messages", str: "a role"}
 
 
+MessageFilters = tuple[tuple[str, int | str], ...]
+"""Filters of a conversation, each with its argument."""
+
+
 class Slot(Struct, frozen=True, dict=True, cache_hash=True):
     """One placeholder: the path as written, what it means, its format, whether it is an image, whether its text is
     delimited, the messages it shows, and whether it is a list whose items get numbers."""
@@ -200,7 +204,7 @@ class Slot(Struct, frozen=True, dict=True, cache_hash=True):
     spec: str
     image: bool = False
     delimited: bool = False
-    filters: tuple[tuple[str, int | str], ...] = ()
+    filters: MessageFilters = ()
     numbered: bool = False
 
     @property
@@ -305,7 +309,7 @@ def parse_placeholders(
     return tuple(part for part in parts if part != "")
 
 
-def _path(root: str, steps: str) -> tuple[ExpressionPath, str, tuple[tuple[str, int | str], ...]]:
+def _path(root: str, steps: str) -> tuple[ExpressionPath, str, MessageFilters]:
     """The path, the format and the filters of a placeholder."""
     parts: list[str | int] = [root]
     position = 0

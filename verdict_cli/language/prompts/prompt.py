@@ -31,7 +31,7 @@ from verdict_cli.language.prompts.sections import (
     system_first,
     wrap_in_tags,
 )
-from verdict_cli.messages import Message
+from verdict_cli.messages import Marks, Message
 
 
 class PromptFile(ConfigModel):
@@ -103,7 +103,7 @@ class Rendered(NamedTuple):
 
     messages: tuple[Message, ...]
     inserted: tuple[str, ...]
-    marks: tuple[tuple[int, int], ...] = ()
+    marks: Marks = ()
 
 
 Pieces = tuple[str | Slot, ...]
@@ -206,7 +206,7 @@ class FilledPrompt:
         slots = (slot for slot in self.prompt.slots if slot.is_of_row and not slot.image)
         return tuple(str(self.filled[slot]) for slot in slots)
 
-    def marks(self) -> tuple[tuple[int, int], ...]:
+    def marks(self) -> Marks:
         """The message and the position in it of each cut; the end of a message for the start of the next one."""
         lengths = [
             list(accumulate((len(self.text(piece)) for piece in pieces), initial=0))

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import orjson
 
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, ScaleType
-from verdict_cli.messages import Message
+from verdict_cli.messages import Message, NamedValues
 from verdict_cli.regex import regex
 
 ROLES = ("system", "user", "assistant")
@@ -100,7 +100,7 @@ def closed(kind: FieldType) -> bool:
     return kind in (INTEGER, NUMBER, TRUTH) or isinstance(kind, ScaleType)
 
 
-def row_content(source: Mapping[str, Any], columns: Sequence[str] | None) -> bytes:
+def row_content(source: NamedValues, columns: Sequence[str] | None) -> bytes:
     """The row's values in the columns (None: all), from which its boundary is made; b"" without one of them.
 
     The columns are those that the pipeline's units use: a label that is added or corrected changes no prompt.

@@ -243,8 +243,11 @@ class DiscreteScale(Scale):
             or not are_labels(words)
         ):
             return None
+        key = "scores"
+        if self.scores is None:
+            key = "ordered" if self.ordered_ else "end_is_worst"
         return Issue(
-            "scores" if self.scores is not None else "ordered" if self.ordered_ else "end_is_worst",
+            key,
             f"the values look like labels, but the prompt calls {words[0]!r} the worst and {words[-1]!r} the best of them",
             "set `scale_instructions: false` and name the values in the prompt, or take the order away",
         )
