@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import typer
@@ -46,11 +47,8 @@ def cache_info(as_json: AsJson = False) -> None:
     file = cache_directory() / CACHE_FILE_NAME
     contents = CacheContents({}, 0)
     if file.exists():
-        store = CacheStore.open(file)
-        try:
+        with closing(CacheStore.open(file)) as store:
             contents = store.contents()
-        finally:
-            store.close()
     if as_json:
         print_json(
             {

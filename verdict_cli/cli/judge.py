@@ -172,36 +172,31 @@ def judge(
     options.warn_of_baselines(plan)
     failed = 0
     documents: list[dict[str, Any]] = []
-    store = options.store(plan)
-    try:
-        graph = LiveGraph.for_plan(plan, quiet=options.quiet)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            client = ModelClient.open(
-                recording=replay,
-                budget_usd=options.budget,
-                store=store,
-                on_token=graph.append_chunk,
-            )
-            session = JudgeSession(plan, client, seed=options.seed, observer=graph)
-            try:
-                for index, values in enumerate(rows):
-                    item = session.row(values, index)
-                    started = perf_counter()
-                    with show_live_graph(graph, quiet=options.quiet):
-                        if not index:
-                            runner.run(session.open())
-                        result = runner.run(session.judge(item))
-                    failed += result.failure is not None
-                    took_s = perf_counter() - started
-                    if as_json:
-                        documents.append(_document(session, result, took_s, explain=explain))
-                    else:
-                        _show(session, result, took_s, explain=explain)
-            finally:
-                runner.run(client.close())
-    finally:
-        if store is not None:
-            store.close()
+    graph = LiveGraph.for_plan(plan, quiet=options.quiet)
+    with (
+        options.opened_store(plan) as store,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        client = ModelClient.open(
+            recording=replay, budget_usd=options.budget, store=store, on_token=graph.append_chunk
+        )
+        session = JudgeSession(plan, client, seed=options.seed, observer=graph)
+        try:
+            for index, values in enumerate(rows):
+                item = session.row(values, index)
+                started = perf_counter()
+                with show_live_graph(graph, quiet=options.quiet):
+                    if not index:
+                        runner.run(session.open())
+                    result = runner.run(session.judge(item))
+                failed += result.failure is not None
+                took_s = perf_counter() - started
+                if as_json:
+                    documents.append(_document(session, result, took_s, explain=explain))
+                else:
+                    _show(session, result, took_s, explain=explain)
+        finally:
+            runner.run(client.close())
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)
     raise typer.Exit(3 if failed else 0)

@@ -7,7 +7,8 @@ that parameter into separate options for typer.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +159,16 @@ class ModelOptions(PipelineOptions):
         from verdict_cli.cli.cache import opened_store
 
         return opened_store(plan, wanted=wanted and self.replay is None and not self.no_cache)
+
+    @contextmanager
+    def opened_store(self, plan: Plan) -> Iterator[CacheStore | None]:
+        """The shared cache of replies, which is closed at the end; None if it is not used."""
+        store = self.store(plan)
+        try:
+            yield store
+        finally:
+            if store is not None:
+                store.close()
 
 
 @dataclass(frozen=True, kw_only=True)

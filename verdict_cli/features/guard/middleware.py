@@ -189,14 +189,9 @@ class AccessPolicy(Struct, frozen=True):
     @staticmethod
     def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
         """The accepted Host headers of a server at that address."""
-        return tuple(
-            sorted(
-                {
-                    name.lower()
-                    for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)
-                }
-            )
-        )
+        own_name = f"[{host}]" if ":" in host else host
+        names = (*AccessPolicy().hosts, own_name, *more)
+        return tuple(sorted(set(map(str.lower, names))))
 
 
 class _Rejected(Exception):

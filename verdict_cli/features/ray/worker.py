@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import chdir, closing, nullcontext
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -98,8 +98,7 @@ def _judge(
             scratch,
             out=directory.path,
         )
-        store = task.how.store(options.plan)
-        with closing(store) if store else nullcontext(), open_run(options) as session:
+        with task.how.opened_store(options.plan) as store, open_run(options) as session:
             session.execute(stop, progress.append, store=store)
     except VerdictError as error:
         return error.kind, error.exit_code, str(error)

@@ -152,31 +152,30 @@ def serve(
         options.seed,
     )
     options.warn_of_baselines(plan)
-    store = options.store(plan)
-    try:
-        with (
-            bind_socket(host, port) as listener,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            runner.run(
-                serve_api(
-                    settings,
-                    plan,
-                    load,
-                    lambda: ModelClient.open(
-                        concurrency=serving.concurrency,
-                        recording=None
-                        if options.replay is None
-                        else load_recording(options.replay, plan),
-                        budget_usd=options.budget,
-                        store=store,
-                    ),
-                    listener,
-                    (lambda _: None) if options.quiet else print_message,
-                    print_error,
-                    extras.get("observer") or RunObserver(),
-                )
+    with (
+        options.opened_store(plan) as store,
+        bind_socket(host, port) as listener,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+
+        def open_client() -> ModelClient:
+            replay = options.replay
+            return ModelClient.open(
+                concurrency=serving.concurrency,
+                recording=None if replay is None else load_recording(replay, plan),
+                budget_usd=options.budget,
+                store=store,
             )
-    finally:
-        if store is not None:
-            store.close()
+
+        runner.run(
+            serve_api(
+                settings,
+                plan,
+                load,
+                open_client,
+                listener,
+                (lambda _: None) if options.quiet else print_message,
+                print_error,
+                extras.get("observer") or RunObserver(),
+            )
+        )
