@@ -1,6 +1,6 @@
 """Coverage of the 95% intervals in adversarial designs, by simulation.
 
-    python benchmarks/interval_coverage.py --cells 301 --simulations 300   # the tables of docs/statistics.md
+    python benchmarks/interval_coverage.py --cells 301 --simulations 200   # the tables of docs/statistics.md
     python benchmarks/interval_coverage.py --part 1/4 --out part1.jsonl    # a quarter of the cells
     python benchmarks/interval_coverage.py --table part*.jsonl             # the tables of all parts
 
