@@ -367,29 +367,30 @@ def _anytime_value(
 NO_ANYTIME = "no bound of this metric holds at every look: --sequential is for shares, and means on a declared scale, of independent rows"
 
 
+UNKNOWN_COST = "the cost is unknown, because a model's price is: set its `cost:`"
+
+
 def _run_value(metric: str, facts: RunFacts) -> MetricValue:
     """A fact of the run as a value without an interval."""
-    value, reason = None, ""
-    if metric == "coverage" and facts.rows:
-        # Rows that --skip-bad-rows left out are missing, too.
-        value = (facts.done - facts.failed - facts.abstained) / (
-            facts.rows + facts.skipped_bad_rows
-        )
-    elif metric == "coverage":
-        reason = "the run has no rows"
-    elif metric != "calibration_age_days":
-        value = getattr(facts, metric)
-        reason = (
-            ""
-            if value is not None
-            else "the cost is unknown, because a model's price is: set its `cost:`"
-        )
-    elif facts.calibrated:
-        age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
-        value = age.total_seconds() / 86_400
-    else:
-        reason = "the pipeline uses no calibration"
+    value, reason = _run_fact(metric, facts)
     return MetricValue(value, None, None, facts.rows, reason)
+
+
+def _run_fact(metric: str, facts: RunFacts) -> tuple[float | None, str]:
+    """The fact, or why there is none."""
+    if metric == "coverage":
+        if not facts.rows:
+            return None, "the run has no rows"
+        # Rows that --skip-bad-rows left out are missing, too.
+        rows = facts.rows + facts.skipped_bad_rows
+        return (facts.done - facts.failed - facts.abstained) / rows, ""
+    if metric == "calibration_age_days":
+        if not facts.calibrated:
+            return None, "the pipeline uses no calibration"
+        age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
+        return age.total_seconds() / 86_400, ""
+    value = getattr(facts, metric)
+    return value, UNKNOWN_COST if value is None else ""
 
 
 def _limits(gate: Gate) -> list[_Limit]:

@@ -208,37 +208,32 @@ def number_values(x: Floats, boolean: bool, bounds: Ends | None = None) -> Stati
         middle: Floats = (ordered.keys[low] + ordered.keys[high]) / 2
         return middle
 
-    return {
-        "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
-        "variance": _variance_of_binary(variance, x)
-        if boolean
-        else statistic_of(
-            "variance",
-            variance,
-            "one row has no variance",
-            bounds=POSITIVE if bounds is None else variance_ends(*bounds),
-            varies=(x,),
-            scale_ends=bounds,
-            tails=(x,),
-            hidden=lambda rows, counts: (
-                float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows)
-            ),
-        ),
-        "median": statistic_of("median", median, ordered=x),
-    }
-
-
-def _variance_of_binary(variance: WeightedValues, x: Floats) -> Statistic:
-    """The variance of zeros and ones: a function of their share of ones."""
-    share = proportion("mean", x, np.ones(len(x)))
-    transformed = TransformedStatistic(share, lambda ones: ones * (1 - ones), peak=0.5)
-    return statistic_of(
+    middle = statistic_of("median", median, ordered=x)
+    if boolean:
+        share = proportion("mean", x, np.ones(len(x)))
+        return {"mean": share, "variance": _variance_of_binary(variance, share), "median": middle}
+    spread = statistic_of(
         "variance",
         variance,
-        "one row has no variance",
-        interval="transformed",
-        transformed=transformed,
+        NO_VARIANCE,
+        bounds=POSITIVE if bounds is None else variance_ends(*bounds),
+        varies=(x,),
+        scale_ends=bounds,
+        tails=(x,),
+        hidden=lambda rows, counts: (
+            float(variance(counts[None, :])[0]) * _hidden_times(HIDDEN_VARIANCE, rows)
+        ),
     )
+    return {"mean": _mean(x, bounds), "variance": spread, "median": middle}
+
+
+NO_VARIANCE = "one row has no variance"
+
+
+def _variance_of_binary(variance: WeightedValues, share: Statistic) -> Statistic:
+    """The variance of zeros and ones: a function of their share of ones."""
+    transformed = TransformedStatistic(share, lambda ones: ones * (1 - ones), peak=0.5)
+    return statistic_of("variance", variance, NO_VARIANCE, transformed=transformed)
 
 
 def _mean(x: Floats, bounds: Ends | None) -> Statistic:
