@@ -282,7 +282,9 @@ METRICS: Registry[Metric] = Registry("", RECORDS, "verdict_cli.metrics", _plugin
 
 def find_metric(name: str) -> Metric | None:
     """The metric of that name, built in or of an installed package; None where there is none."""
-    return None if name in GOLD_ESTIMATES else METRICS.get(name)
+    if name in GOLD_ESTIMATES:
+        return None
+    return RECORDS.get(name) or METRICS.plugin(name)
 
 
 MetricKey = Annotated[str, RegisteredName(METRICS)]
