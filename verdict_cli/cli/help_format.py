@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -51,10 +50,7 @@ class HelpCommand(TyperCommand):
                 parameter.metavar = parameter.name.upper()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an empty value, such as of a shell variable that is not set: an empty path would be the current folder.
-
-        Refuse a number that is not finite, too: `--budget nan` would never be spent.
-        """
+        """Refuse an empty value, such as of a shell variable that is not set: an empty path would be the current folder."""
         if not ctx.resilient_parsing:
             words, _, _ = self.make_parser(ctx).parse_args(args=[*args])
             for parameter in self.get_params(ctx):
@@ -64,12 +60,7 @@ class HelpCommand(TyperCommand):
                     name = name if name.startswith("-") else name.upper()
                     hint = "give one, or leave it out; is a variable of the shell not set?"
                     raise UsageError(f"the value of {name} is empty", hint=hint)
-        rest = super().parse_args(ctx, args)
-        for name, value in ctx.params.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                option = name.replace("_", "-")
-                raise UsageError(f"the value of --{option} is {value}", hint="give a number")
-        return rest
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)

@@ -146,7 +146,7 @@ def _absent_positive(counts: LabelCounts, problem: Any) -> list[Problem]:
     alike = _alike(counts)
     labels = _listed(counts.seen.values())
     message = f"no label is {_quoted(positive)}, the `positive` one: targets are {labels}"
-    hint = "name one of the labels" if alike is None else f"write `positive: {_written(alike)}`"
+    hint = "name one of the labels" if alike is None else f"write `positive: {_quoted(alike)}`"
     return [problem("positive", message, hint)]
 
 
@@ -157,11 +157,6 @@ def _alike(counts: LabelCounts) -> Any:
     return next(
         (label for label in labels if plain_text(label).strip().casefold() == spelled), None
     )
-
-
-def _written(label: Any) -> str:
-    """The label as a pipeline file has it."""
-    return repr(label) if isinstance(label, str) else plain_text(label)
 
 
 def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:

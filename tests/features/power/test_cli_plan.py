@@ -164,8 +164,8 @@ def test_a_value_needs_no_labels(shell):
     ("words", "message"),
     [
         ((), "--half-width"),
-        (("--half-width", "0"), "not above 0"),
-        (("--half-width", "nan"), "the value of --half-width is nan"),
+        (("--half-width", "0"), "not a number above 0"),
+        (("--half-width", "nan"), "nan is not a number above 0"),
         (("--half-width", "2"), "2% is 0.02"),
         (("--mde", "1"), "1% is 0.01"),
         (("--half-width", "0.1", "--expect", "1.5"), "--expect"),

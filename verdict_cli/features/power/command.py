@@ -4,6 +4,7 @@ from what is expected or from pilots.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,8 +78,8 @@ class PrecisionOptions:
                 hint="--half-width 0.02 plans an interval, --mde 0.03 a comparison or a gate",
             )
         for option, value in (("--half-width", self.half_width), ("--mde", self.mde)):
-            if value is not None and value <= 0:
-                raise UsageError(f"{option} {value:g} is not above 0")
+            if value is not None and not 0 < value < math.inf:
+                raise UsageError(f"{option} {value:g} is not a number above 0")
         for option in ("--power", "--confidence", "--expect", "--discordant"):
             value = getattr(self, option.removeprefix("--"))
             if value is not None and not 0 < value < 1:
