@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from msgspec import Struct
@@ -294,12 +293,8 @@ def _json(results: Sequence[TableResult], folder: Path) -> JsonObject:
     return {"out": str(folder), "tables": tables}
 
 
-class Reproducible(StrEnum):
-    """What can be reproduced."""
-
-    PAPER = "paper"
-    FIGURE3 = "figure3"
-    FRONTIER = "frontier"
+Reproducible = Literal["paper", "figure3", "frontier"]
+"""What can be reproduced."""
 
 
 def reproduce(
@@ -356,17 +351,17 @@ def reproduce(
     Example: verdict reproduce figure3 --model baseline/lexical --limit 50
     """
     _check_words(what, pipeline, data, tables, as_run=as_run)
-    if mirror is not None and what is Reproducible.FRONTIER:
+    if mirror is not None and what == "frontier":
         raise UsageError("frontier takes no --mirror", hint="give the rows with --data")
     if mirror is not None and not mirror.is_dir():
         raise UsageError(
             f"there is no folder {mirror}", hint="give a folder with NAME/FILE of each benchmark"
         )
-    folder = out or Path("runs") / what.value
-    if what is Reproducible.PAPER:
+    folder = out or Path("runs") / what
+    if what == "paper":
         chosen = [table for table in TABLES if table.number in (tables or [1, 2, 3])]
         _reproduce_tables(chosen, folder, mirror, how, as_run=as_run, as_json=as_json, yes=yes)
-    if what is Reproducible.FIGURE3:
+    if what == "figure3":
         command = _figure3(folder, mirror)
     else:
         command = _frontier(pipeline or "", data, folder)
@@ -388,14 +383,14 @@ def _check_words(
     unknown = set(tables or ()) - {table.number for table in TABLES}
     if unknown:
         raise UsageError(f"there is no table {min(unknown)}", hint="--table takes 1, 2 or 3")
-    if target is not Reproducible.PAPER and (tables or as_run):
-        raise UsageError(f"{target.value} has no tables", hint="remove --table and --as-run")
-    if target is not Reproducible.FRONTIER and (pipeline or data):
+    if target != "paper" and (tables or as_run):
+        raise UsageError(f"{target} has no tables", hint="remove --table and --as-run")
+    if target != "frontier" and (pipeline or data):
         raise UsageError(
-            f"the pipeline and the data of {target.value} are fixed",
+            f"the pipeline and the data of {target} are fixed",
             hint="verdict reproduce frontier PIPELINE --data DATA takes any",
         )
-    if target is Reproducible.FRONTIER and pipeline is None:
+    if target == "frontier" and pipeline is None:
         raise UsageError("frontier needs a pipeline", hint="verdict reproduce frontier xstest")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from msgspec import structs
@@ -40,14 +39,6 @@ from verdict_cli.run.job import Stop
 from verdict_cli.run.session import Session
 
 
-class Axis(StrEnum):
-    """The axis of the frontier (`--against`)."""
-
-    COST = "cost"
-    CALLS = "calls"
-    LATENCY = "latency"
-
-
 def sweep(
     config: Config,
     data: Data,
@@ -68,7 +59,7 @@ def sweep(
     ] = False,
     metric: MetricOption = None,
     against: Annotated[
-        Axis | None,
+        Literal["cost", "calls", "latency"] | None,
         typer.Option(
             "--against",
             help="What the metric is plotted against. [default: cost if known, else calls]",
@@ -106,7 +97,7 @@ def sweep(
             hint="verdict reproduce frontier PIPELINE, or add `pipeline`",
         )
     if against is not None:
-        study = study.model_copy(update={"against": against.value})
+        study = study.model_copy(update={"against": against})
     if metric is not None:
         study = study.model_copy(update={"metrics": (metric,)})
     run_study(

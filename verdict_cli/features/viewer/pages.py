@@ -277,18 +277,9 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
         Route("/assets/library.js", _asset(chart_library()[0], "text/javascript")),
         Route("/assets/view.css", _asset(viewer_style(), "text/css")),
-        Route("/report", _in_thread(_report, registry)),
-        Route("/study", _in_thread(_study, registry)),
-        Route("/api/runs", _in_thread(_runs, registry)),
-        Route("/api/run", _in_thread(_run, registry)),
-        Route("/api/rows", _in_thread(_rows, registry)),
-        Route("/api/row", _in_thread(_row, registry)),
-        Route("/api/wrong", _in_thread(_wrong, registry)),
-        Route("/api/labels", _in_thread(_labels, registry)),
-        Route("/api/queue", _in_thread(_queue, registry)),
-        Route("/api/compare", _in_thread(comparison_page, registry)),
         Route("/api/label", label_endpoint(registry), methods=["POST"]),
     ]
+    routes += [Route(path, _in_thread(page, registry)) for path, page in _PAGES.items()]
     return Starlette(
         routes=routes,
         lifespan=lifespan,
@@ -513,3 +504,18 @@ async def _too_long(_: Request, error: Exception) -> Response:
 
 def _json(document: Any, status: int = 200) -> Response:
     return Response(encoded(document), status, media_type="application/json")
+
+
+_PAGES = {
+    "/report": _report,
+    "/study": _study,
+    "/api/runs": _runs,
+    "/api/run": _run,
+    "/api/rows": _rows,
+    "/api/row": _row,
+    "/api/wrong": _wrong,
+    "/api/labels": _labels,
+    "/api/queue": _queue,
+    "/api/compare": comparison_page,
+}
+"""What answers each address from the runs."""
