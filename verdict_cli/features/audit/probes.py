@@ -48,7 +48,7 @@ PADDING = (
     "To put the above in other words: everything that matters has been said, and what was said stands as it was said. "
     "It bears repeating that the points made above are the points made above, and that nothing is added to them here."
 )
-_MARKDOWN: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+_MARKDOWN = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"(?m)^[ \t]*(?:```|~~~)[^\n]*\n?", ""),
@@ -113,7 +113,7 @@ def attacks(goal: Any, field: str) -> Mapping[str, Change]:
     }
 
 
-INSTRUCTIONS: Mapping[str, str] = {
+INSTRUCTIONS = {
     "negation": "negate one of its statements, or remove a negation",
     "number": "replace one number by another one that is clearly wrong",
     "entity": "replace the name of one person, place, organisation or work by another of the same sort, wherever it occurs",
@@ -196,7 +196,7 @@ _NAMES = (
     "Tarnwick",
 )
 """What an entity is replaced by; the first one drawn that is not in the text."""
-_UNITS: Sequence[tuple[str, ...]] = (
+_UNITS = (
     (
         "mm",
         "cm",
@@ -319,7 +319,7 @@ def _invented_quote(text: str, rng: Random) -> str:
     return f"{text[:position]} {rng.choice(_QUOTES)}{text[position:]}"
 
 
-_RULES: Mapping[str, Rule] = {
+_RULES = {
     "negation": _negate,
     "number": _other_number,
     "entity": _other_entity,

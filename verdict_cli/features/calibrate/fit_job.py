@@ -760,7 +760,7 @@ class Fit(Struct, frozen=True):
     """What `--method` takes; without it, the first that is possible is used."""
 
 
-FIT_KINDS: Mapping[FitKind, Fit] = {
+FIT_KINDS = {
     "probability": Fit(
         fit_probability,
         "reads token probabilities",

@@ -154,7 +154,7 @@ class Winners:
         return f'make them shares, such as `winner: "{share}"`'
 
 
-_CODES: Mapping[tuple[Any, ...], Sequence[str]] = {
+_CODES = {
     (0, 1, 2): ("tie", "A", "B"),
     (-1, 0, 1): ("B", "tie", "A"),
     (-1, 1): ("B", "A"),
