@@ -56,6 +56,11 @@ class PublishedComparison(Struct, frozen=True):
     unit: Literal["percent", "fraction"] = "fraction"
     decimals: int = 3
 
+    @property
+    def others(self) -> list[ComparisonRow]:
+        """The published rows."""
+        return [row for row in self.standings if not row.ours]
+
     def shown(self, value: float | None) -> str:
         """A value in the table's unit and with its decimals; a dash where there is none."""
         if value is None:
@@ -235,6 +240,11 @@ def summary_json(report: Report) -> JsonObject:
 def metric_json(metric: MetricValue) -> JsonObject:
     """A metric as the short documents have it."""
     return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
+
+
+def optional_json(metric: MetricValue | None) -> JsonObject | None:
+    """As `metric_json`; None for a metric that there is not."""
+    return None if metric is None else metric_json(metric)
 
 
 def full_json(report: Report) -> JsonObject:

@@ -13,7 +13,7 @@ from verdict_cli.report import formatting, run_notes
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.conclusions import listed_names
 from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
-from verdict_cli.report.report import metric_json
+from verdict_cli.report.report import optional_json
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 
 SIGNIFICANCE = 0.05
@@ -260,9 +260,6 @@ def audit_json(
 
 
 def _effect_json(effect: Effect) -> JsonObject:
-    def value_json(metric: MetricValue | None) -> JsonObject | None:
-        return None if metric is None else metric_json(metric)
-
     # The share that an attack won, or that was scored lower for a planted error, and what of it repeats do not explain.
     share, beyond = "success", "success_beyond_noise"
     if effect.cause == DEGRADE:
@@ -272,13 +269,13 @@ def _effect_json(effect: Effect) -> JsonObject:
         "cause": effect.cause,
         "paper": PAPERS[effect.cause],
         "n": effect.n,
-        "changed": value_json(effect.changed),
-        "beyond_noise": value_json(effect.beyond_noise),
-        "shift": value_json(effect.shift),
+        "changed": optional_json(effect.changed),
+        "beyond_noise": optional_json(effect.beyond_noise),
+        "shift": optional_json(effect.shift),
         "shift_of": effect.shift_of,
-        "figure": value_json(effect.metric_change),
-        share: value_json(effect.success),
-        beyond: value_json(effect.success_beyond_noise),
+        "figure": optional_json(effect.metric_change),
+        share: optional_json(effect.success),
+        beyond: optional_json(effect.success_beyond_noise),
         "p": effect.p,
         "p_holm": effect.p_holm,
         "note": effect.note,

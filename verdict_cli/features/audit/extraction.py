@@ -18,7 +18,7 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.messages import JsonObject, NamedValues, Reply, Request
-from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.node import Plan
 from verdict_cli.run.recorded_replies import recorded_replies
 
 
@@ -60,23 +60,25 @@ class ReExtraction:
 def re_extract(plan: Plan, calls: Path, extractors: Sequence[str], seed: int) -> list[ReExtraction]:
     """Every extractor over every recorded reply, unit by unit. Raises DataError if `calls` is not a table of calls."""
     units = {node.id: work for node, work in plan.llm_nodes}
-    readers = {unit: _readers(work, extractors) for unit, work in units.items()}
+    readings: dict[str, list[tuple[ReExtraction, BoundExtractor | None]]] = {}
+    for unit, work in units.items():
+        for name in extractors:
+            chosen = _regex(work.response) if name == "regex" else resolve_extractor(name)
+            trouble = chosen.validation_error(work.response)
+            reader = None if trouble else _held_to(work.response, chosen.bind(work.response))
+            reading = ReExtraction(unit, name, trouble[1] if trouble else "")
+            readings.setdefault(unit, []).append((reading, reader))
     scored = {unit: _scored(work.response) for unit, work in units.items()}
-    readings = {
-        (unit, name): ReExtraction(unit, name, reader if isinstance(reader, str) else "")
-        for unit, by_name in readers.items()
-        for name, reader in by_name.items()
-    }
     for request, reply in recorded_replies(calls, seed):
-        work = units.get(request.node)
-        if work is None:
+        unit = request.node
+        if unit not in units:
             continue
-        reading = None if work.reading.calls > 1 else read_reply(work.reading, reply, request)
-        for name, reader in readers[request.node].items():
-            if not isinstance(reader, str):
-                response = read_reply(reader, reply, request)
-                readings[request.node, name].add(reading, response, scored[request.node])
-    return list(readings.values())
+        own = units[unit].reading
+        own_values = None if own.calls > 1 else read_reply(own, reply, request)
+        for reading, reader in readings[unit]:
+            if reader is not None:
+                reading.add(own_values, read_reply(reader, reply, request), scored[unit])
+    return [reading for of_unit in readings.values() for reading, _ in of_unit]
 
 
 def _scored(response: RecordType) -> frozenset[str]:
@@ -84,18 +86,6 @@ def _scored(response: RecordType) -> frozenset[str]:
     return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(
         response.fields
     )
-
-
-def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
-    """A reading by the name of its extractor; the reason where an extractor does not fit the unit."""
-    readers = {}
-    for name in extractors:
-        chosen = _regex(work.response) if name == "regex" else resolve_extractor(name)
-        trouble = chosen.validation_error(work.response)
-        readers[name] = (
-            trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
-        )
-    return readers
 
 
 def _held_to(response: RecordType, reading: BoundExtractor) -> BoundExtractor:

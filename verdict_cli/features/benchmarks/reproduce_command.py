@@ -284,8 +284,7 @@ def _json(results: Sequence[TableResult], folder: Path) -> JsonObject:
                 "result": metric_json(metric),
                 "published": [
                     {"judge": row.judge, "value": comparison.shown(row.value), "own": row.own}
-                    for row in comparison.standings
-                    if not row.ours
+                    for row in comparison.others
                 ],
                 "notes": result.notes,
             }

@@ -221,13 +221,12 @@ def _log_records(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[JsonObje
 
 def _attributes(values: NamedValues) -> list[JsonObject]:
     """Attributes in OTLP's JSON, where 64-bit integers are texts."""
-    kinds = {
-        str: ("stringValue", str),
-        int: ("intValue", str),
-        float: ("doubleValue", float),
-    }
+    kinds = {str: "stringValue", int: "intValue", float: "doubleValue"}
     return [
-        {"key": key, "value": {kinds[type(value)][0]: kinds[type(value)][1](value)}}
+        {
+            "key": key,
+            "value": {kinds[type(value)]: str(value) if isinstance(value, int) else value},
+        }
         for key, value in values.items()
     ]
 

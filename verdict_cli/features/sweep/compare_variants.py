@@ -38,7 +38,7 @@ from verdict_cli.report.document import (
     Section,
     Table,
 )
-from verdict_cli.report.report import PublishedComparison, metric_json
+from verdict_cli.report.report import PublishedComparison, metric_json, optional_json
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.preflight import models_in_use
 from verdict_cli.stats.columns.column import Floats
@@ -337,9 +337,8 @@ def frontier_on(points: Sequence[SweepPoint], axis: str, *, lower: bool) -> tupl
 
 
 def _best(points: Sequence[SweepPoint], *, lower: bool) -> SweepPoint | None:
-    sign = -1 if lower else 1
     defined = [point for point in points if point.metric.value is not None]
-    return max(defined, key=lambda point: sign * point.metric.value, default=None)
+    return max(defined, key=lambda point: _gain(point, lower=lower) or 0.0, default=None)
 
 
 def _default_axis(points: Sequence[SweepPoint]) -> str:
@@ -470,7 +469,7 @@ def short_labels(names: Sequence[str]) -> list[str]:
 
 def sweep_json(sweep: SweepResult, facts: NamedValues, notes: Sequence[str] = ()) -> JsonObject:
     """The document of `verdict sweep --json`, and `sweep.json`."""
-    published = () if sweep.published is None else sweep.published.standings
+    published = [] if sweep.published is None else sweep.published.others
     return {
         **facts,
         **({"notes": list(notes)} if notes else {}),
@@ -484,9 +483,7 @@ def sweep_json(sweep: SweepResult, facts: NamedValues, notes: Sequence[str] = ()
         if sweep.best is None
         else {"name": sweep.best[0], **metric_json(sweep.best[1])},
         "published": [
-            {"judge": row.judge, "value": row.value, "own": row.own}
-            for row in published
-            if not row.ours
+            {"judge": row.judge, "value": row.value, "own": row.own} for row in published
         ],
     }
 
@@ -500,7 +497,7 @@ def _point_json(point: SweepPoint) -> JsonObject:
         "rows": run.rows,
         "failed": run.failed,
         "figure": metric_json(metric),
-        "difference": None if change is None else metric_json(change),
+        "difference": optional_json(change),
         "p": None if point.difference is None else point.difference.p,
         "p_holm": None if point.difference is None else point.difference.p_adjusted,
         "p_best": point.p_best,
@@ -512,7 +509,7 @@ def _point_json(point: SweepPoint) -> JsonObject:
         "cached": run.cached,
         "row_s_median": point.standalone.row_s,
         "row_s_p95": point.standalone.row_p95_s,
-        "ece": None if "ECE" not in point.more else metric_json(point.more["ECE"]),
+        "ece": optional_json(point.more.get("ECE")),
         "metrics": {
             name: metric_json(value) for name, value in point.more.items() if name != "ECE"
         },
@@ -655,8 +652,7 @@ def _published_chart(sweep: SweepResult) -> list[Dots]:
     points = [ChartPoint.of(point.name, point.metric, strong=True) for point in sweep.points]
     points += [
         ChartPoint(row.judge, row.value, note="the paper's own" if row.own else "published")
-        for row in sweep.published.standings
-        if not row.ours
+        for row in sweep.published.others
     ]
     sign = 1 if sweep.lower_is_better else -1
     points.sort(key=lambda point: (point.value is None, sign * (point.value or 0.0)))

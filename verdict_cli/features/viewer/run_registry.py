@@ -110,8 +110,9 @@ def comparison_page(request: Request, registry: RunRegistry) -> JsonObject:
         **document,
         "names": list(evaluations),
         "evaluation": name,
+        "compared": evaluation,
+        "own_units": [*filter(has_own_unit, evaluation["figures"])],
     }
-    content |= {"compared": evaluation, "own_units": [*filter(has_own_unit, evaluation["figures"])]}
     if compared.comparison is None:
         return content
     outcomes = compared.comparison.evaluations[name].outcomes
