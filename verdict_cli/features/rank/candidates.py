@@ -137,20 +137,16 @@ def order_reader(plan: Plan, text: str | None, count: int) -> OrderReader:
 def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
     if text is not None:
         return compile_reward(plan, text, "--choice")
-    node = next(
-        (
-            node
-            for node in (plan.output_node, choosing_unit(plan))
-            if node is not None and any(name in node.result.fields for name in _PREFERENCE_FIELDS)
-        ),
-        None,
-    )
-    if node is None:
+    nodes = filter(None, (plan.output_node, choosing_unit(plan)))
+    fields = [
+        (node, name) for node in nodes for name in _PREFERENCE_FIELDS if name in node.result.fields
+    ]
+    if not fields:
         raise UsageError(
             "the pipeline gives no preference: no `choice` and no `ranking`",
             hint="name it: --choice \"'A' if output.score > 0 else 'B'\"",
         )
-    name = next(name for name in _PREFERENCE_FIELDS if name in node.result.fields)
+    node, name = fields[0]
     pairwise = isinstance(node.work, LLMNode) and len(node.work.letters) == 2
     letters = label_letters(node.result.fields[name]) if pairwise else {}
 
@@ -167,9 +163,9 @@ def _position(name: Any, texts: Sequence[str], count: int) -> int | None:
     if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < count:
         return name
     if isinstance(name, str):
-        letters = LETTERS[:count]
-        if len(name.strip()) == 1 and name.strip().upper() in letters:
-            return letters.index(name.strip().upper())
+        letter = name.strip().upper()
+        if letter in list(LETTERS[:count]):
+            return LETTERS.index(letter)
         if name in texts:
             return list(texts).index(name)
     return None
@@ -189,19 +185,17 @@ class Candidate(Struct, frozen=True):
         if isinstance(self.value, str):
             return self.value
         texts = [
-            name
+            value
             for name, value in self.value.items()
-            if isinstance(value, str) and name not in _NAMES
+            if isinstance(value, str) and (name == field if field else name not in _NAMES)
         ]
-        name = field or (texts[0] if len(texts) == 1 else None)
-        text = None if name is None else self.value.get(name)
-        if not isinstance(text, str):
+        if len(texts) != 1:
             has = ", ".join(map(repr, self.value))
             raise UsageError(
                 f"which text of candidate {self.label!r} is meant? It has {has}",
                 hint="name the field: --field response",
             )
-        return text
+        return str(texts[0])
 
 
 def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
@@ -215,13 +209,12 @@ def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
             f"{plural(len(everyone), 'candidate')}: a ranking needs at least 2",
             hint="give a JSONL or JSON file with several, or several text files",
         )
-    labels = {candidate.label for candidate in everyone}
-    if len(labels) == len(everyone):
-        return tuple(everyone)
-    return tuple(
-        Candidate(f"{candidate.label}#{index}", candidate.value)
-        for index, candidate in enumerate(everyone)
-    )
+    if len({candidate.label for candidate in everyone}) < len(everyone):
+        everyone = [
+            Candidate(f"{candidate.label}#{index}", candidate.value)
+            for index, candidate in enumerate(everyone)
+        ]
+    return tuple(everyone)
 
 
 def _read_file(path: str) -> list[Candidate]:

@@ -278,14 +278,11 @@ def read_outputs(rows: Iterator[NamedValues], columns: BattleColumns, file: str)
 def _shared(rows: Mapping[str, Mapping[str, NamedValues]]) -> set[str]:
     every = [list(outputs.values()) for outputs in rows.values()]
     columns = {column for outputs in every for row in outputs for column in row} - {"id"}
+    pairs = [(row, first) for first, *other_rows in every for row in other_rows]
     return {
         column
         for column in columns
-        if all(
-            column in row and row[column] == first.get(column)
-            for first, *other_rows in every
-            for row in other_rows
-        )
+        if all(column in row and row[column] == first.get(column) for row, first in pairs)
     }
 
 

@@ -149,13 +149,10 @@ class TrainerRewards(Struct, frozen=True):
             )
             for group in indices
         ]
-        rewards: Rewards = [None] * len(rows)
-        for group, rewards_of_group in zip(
-            indices, await self.group.rewards(groups, judge), strict=True
-        ):
-            for index, reward in zip(group, rewards_of_group, strict=True):
-                rewards[index] = reward
-        return {REWARD: rewards}
+        rewards: dict[int, float | None] = {}
+        for group, of_group in zip(indices, await self.group.rewards(groups, judge), strict=True):
+            rewards |= zip(group, of_group, strict=True)
+        return {REWARD: [rewards[index] for index in range(len(rows))]}
 
 
 def _shared(rows: Sequence[NamedValues]) -> JsonObject:
