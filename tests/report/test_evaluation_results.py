@@ -40,7 +40,9 @@ def test_a_histogram_counts_every_row_once_and_whole_numbers_have_a_bar_each():
     whole = histogram(np.array([1.0, 2, 2, 5]), None, ())
     assert whole.edges == (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
     assert whole.counts == {"": (1, 2, 0, 0, 1)}
-    split = histogram(np.array([0.0, 0.5, 1.0]), np.array([0, 1, 1]), ("no", "yes"), 0.0, 1.0)
+    split = histogram(
+        np.array([0.0, 0.5, 1.0]), np.array([0, 1, 1]), ("no", "yes"), (0.0, 1.0), continuous=True
+    )
     assert sum(split.counts["no"]) == 1
     assert sum(split.counts["yes"]) == 2
     constant = histogram(np.array([0.3, 0.3]), None, ())

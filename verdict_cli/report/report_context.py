@@ -3,6 +3,7 @@ of its rows and the distributions that a report shows, from one pass over its re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -125,7 +126,7 @@ def distributions_of(data: EvaluationData) -> Distributions:
         reliability = proportions_by_bin(
             p, positive[indices], np.linspace(0, 1, HISTOGRAM_BINS + 1)
         )
-        probabilities = histogram(p, data.target[indices], data.labels, 0.0, 1.0)
+        probabilities = histogram(p, data.target[indices], data.labels, (0.0, 1.0), continuous=True)
     numbers, targets = data.predictions.numbers, data.targets.numbers
     number = np.isfinite(numbers)
     if data.kind not in ("ordinal", "numeric") or data.words or not number.any():
@@ -157,9 +158,7 @@ def means_by_bin(x: Floats, y: Floats, scale: Ends | None = None) -> Bins:
     if len(values) > MOST_TARGETS:
         edges = quantiles(x, HISTOGRAM_BINS)
         bins = np.searchsorted(edges[1:-1], x, side="right")
-    if scale is None:
-        return _bins(x, y, bins, _student_ends)
-    least, most = scale
+    least, most = scale or (-math.inf, math.inf)
 
     def within(here: Floats) -> Ends:
         low, high = _student_ends(here)
@@ -209,37 +208,31 @@ def histogram(
     x: Floats,
     codes: Ints | None,
     labels: Sequence[Any],
-    low: float | None = None,
-    high: float | None = None,
     scale: Ends | None = None,
+    *,
+    continuous: bool = False,
 ) -> Histogram:
     """How often each value occurs, for each label that `codes` name (the most frequent ones); without, all together.
 
-    The axis is from `low` to `high`, else that of the scale, else that of the values.
+    The axis is that of the scale, else that of the values. Whole numbers have a bar each, unless they are `continuous`.
     """
     least, most = scale or (float(x.min()), float(x.max()))
-    least, most = least if low is None else low, most if high is None else high
-    if (
-        bool(np.all(x == np.round(x)))
-        and least.is_integer()
-        and most - least < BARS
-        and low is None
-    ):
+    is_whole = bool(np.all(x == np.round(x))) and least.is_integer() and not continuous
+    edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
+    if is_whole and most - least < BARS:
         edges = np.arange(least - 0.5, most + 1.0)
-    else:
-        edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
+
+    def counted(values: Floats) -> tuple[int, ...]:
+        return tuple(np.histogram(values, edges)[0].tolist())
+
+    bars = tuple(edges.tolist())
     if codes is None:
-        return Histogram(tuple(edges.tolist()), {"": tuple(np.histogram(x, edges)[0].tolist())})
+        return Histogram(bars, {"": counted(x)})
     present, sizes = np.unique(codes[codes != MISSING], return_counts=True)
     shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
     names = disambiguate_labels([labels[code] for code in shown])
-    counts = {
-        name: np.histogram(x[codes == code], edges)[0].tolist()
-        for name, code in zip(names, shown, strict=True)
-    }
-    return Histogram(
-        tuple(edges.tolist()), {name: tuple(bin_counts) for name, bin_counts in counts.items()}
-    )
+    counts = {name: counted(x[codes == code]) for name, code in zip(names, shown, strict=True)}
+    return Histogram(bars, counts)
 
 
 class ReportContext(Struct, frozen=True, dict=True):

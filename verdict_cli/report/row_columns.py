@@ -11,10 +11,10 @@ import numpy as np
 from verdict_cli.report.chat import chat_preview, is_plain
 from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.report.document import TableColumn
-from verdict_cli.stats.columns.column import Column, Ints
+from verdict_cli.stats.columns.column import Column, Ints, RowMask
 from verdict_cli.stats.row_scores import RowScores
 from verdict_cli.storage.datasets.parquet import open_parquet
-from verdict_cli.storage.tables.reader import read_rows
+from verdict_cli.storage.tables.reader import read_rows, table_rows
 from verdict_cli.storage.tables.run_columns import RESULT_COLUMNS
 
 OUTCOMES = ("failed", "wrong", "none", "right")
@@ -56,6 +56,11 @@ def stored_columns(results: Path) -> dict[str, TableColumn]:
     with open_parquet(results) as file:
         kinds = {field.name: column_kind(field.type) for field in file.schema_arrow}
     return {name: table_column(name, kind) for name, kind in kinds.items() if name != "row"}
+
+
+def failed_rows(results: Path) -> RowMask:
+    """Whether each row failed."""
+    return np.array([status == "failed" for (status,) in table_rows(results, ["status"])], bool)
 
 
 def column_kind(data_type: Any) -> str:

@@ -15,6 +15,7 @@ from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext, first_prediction
 from verdict_cli.report.row_columns import (
     MOST_CELL,
+    failed_rows,
     is_explanation,
     read_cells,
     scored_columns,
@@ -22,9 +23,8 @@ from verdict_cli.report.row_columns import (
     stored_columns,
 )
 from verdict_cli.report.row_details import row_details
-from verdict_cli.stats.columns.column import Ints, RowMask
+from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.row_scores import RowScores
-from verdict_cli.storage.tables.reader import table_rows
 
 ROWS_BYTES = 1_000_000
 """Of the packed table: with the details and the scripts a page stays below 3 MB."""
@@ -154,7 +154,7 @@ class RowSelection(Struct, frozen=True):
 
 def select_rows(context: ReportContext) -> RowSelection:
     """Select the rows to show, from their statuses and the scores of the first evaluation."""
-    is_failed = _is_failed(context)
+    is_failed = failed_rows(context.results)
     failed = np.flatnonzero(is_failed)
     evaluation = next(iter(context.study.scored), None)
     bad, wrong = failed, np.zeros(0, dtype=np.int64)
@@ -170,20 +170,12 @@ def select_rows(context: ReportContext) -> RowSelection:
     return RowSelection(rows, details, failed, wrong, len(is_failed))
 
 
-def _is_failed(context: ReportContext) -> RowMask:
-    """Whether each row failed."""
-    statuses = table_rows(context.results, ["status"])
-    return np.array([status == "failed" for (status,) in statuses], bool)
-
-
 def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:
     """Rows that are wrong, or off their target, the worst first; and those that are wrong labels."""
     scores = evaluation.scores
     rows = np.flatnonzero(np.isfinite(scores) & (scores < (1 if evaluation.labels else 0)))
-    rows = rows[np.argsort(scores[rows], kind="stable")]
-    return evaluation.at[rows], evaluation.at[rows] if evaluation.labels else np.zeros(
-        0, dtype=np.int64
-    )
+    worst = evaluation.at[rows[np.argsort(scores[rows], kind="stable")]]
+    return worst, worst if evaluation.labels else worst[:0]
 
 
 def _sample(bad: Ints, rest: Ints, most: int, draw: Callable[[], np.random.Generator]) -> Ints:

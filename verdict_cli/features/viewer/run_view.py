@@ -37,6 +37,7 @@ from verdict_cli.report.evaluation_section import agreement_chart
 from verdict_cli.report.report import metric_json
 from verdict_cli.report.report_context import first_prediction, prompt_columns
 from verdict_cli.report.row_columns import (
+    failed_rows,
     read_cells,
     short_cell,
     shown_columns,
@@ -50,7 +51,6 @@ from verdict_cli.run_facts import RunFacts
 from verdict_cli.stats.annotators import AnnotatorStudy
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.row_scores import MOST_SCORED, scored_rows
-from verdict_cli.storage.datasets.arrow_vectors import truths
 from verdict_cli.storage.datasets.parquet import count_rows
 from verdict_cli.storage.tables.human_labels import (
     FILE,
@@ -550,7 +550,7 @@ class RunView:
             scored = scored_rows(plan.evaluations, self.results)
         except VerdictError as error:
             return EvaluationColumns({}, {}, error=str(error))
-        return evaluation_columns(scored, self._failed(), first_prediction(plan, scored))
+        return evaluation_columns(scored, failed_rows(self.results), first_prediction(plan, scored))
 
     def _id(self, position: int) -> Any:
         """The id of the row at the position. KeyError if there is no such row."""
@@ -558,11 +558,6 @@ class RunView:
             raise KeyError(position)
         (batch,) = read_rows(self.results, [position], ["id"])
         return batch["id"][0]
-
-    def _failed(self) -> Any:
-        status = read_arrow(self.results, ["status"])
-        parts = [truths(pc.equal(batch.column("status"), "failed")) for batch in status]
-        return np.concatenate(parts) if parts else np.zeros(0, bool)
 
     def _positions(self, query: Query) -> RowPositions:
         version, _ = self.labels()
