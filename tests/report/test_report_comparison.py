@@ -8,7 +8,6 @@ from rich.console import Console
 
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.comparison import (
-    ComparedPipeline,
     ComparedRun,
     comparison_document,
     comparison_json,
@@ -34,10 +33,7 @@ FACTS = finished_run(
 
 
 def sides(*runs):
-    return [
-        ComparedPipeline(letter, [ComparedRun(run, FACTS, None)])
-        for letter, run in zip("ab", runs, strict=True)
-    ]
+    return [[ComparedRun(run, FACTS, None)] for run in runs]
 
 
 SIDES = sides("runs/[red]a", "runs/b")
@@ -155,7 +151,7 @@ def test_a_chart_in_a_group_of_a_group_is_drawn():
     ],
 )  # fmt: skip
 def test_the_tables_of_several_runs_have_their_names(runs, names):
-    pipelines = [ComparedPipeline(letter, [ComparedRun(run, FACTS, None)]) for letter, run in zip("abc", runs, strict=True)]  # fmt: skip
+    pipelines = sides(*runs)
     assert pipeline_names(pipelines) == names
     change = Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))
     whole = Slice(

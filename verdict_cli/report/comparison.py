@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from functools import partial
+from itertools import chain
 from string import ascii_lowercase
 from typing import Any
 
@@ -76,20 +77,13 @@ class ComparedRun(Struct, frozen=True):
     latency: Latency | None
 
 
-class ComparedPipeline(Struct, frozen=True):
-    """One of the pipelines that are compared: its letter, and its runs."""
-
-    letter: str
-    runs: Sequence[ComparedRun]
+ComparedPipelines = Sequence[Sequence[ComparedRun]]
+"""The runs of each pipeline that is compared."""
 
 
-def _all_runs(pipelines: Sequence[ComparedPipeline]) -> list[ComparedRun]:
-    return [run for pipeline in pipelines for run in pipeline.runs]
-
-
-def pipeline_names(pipelines: Sequence[ComparedPipeline]) -> list[str]:
+def pipeline_names(pipelines: ComparedPipelines) -> list[str]:
     """What a reader calls each pipeline: its first run's directory, shortened where all stay different."""
-    return _run_names([pipeline.runs[0] for pipeline in pipelines])
+    return _run_names([runs[0] for runs in pipelines])
 
 
 def _run_names(runs: Sequence[ComparedRun]) -> list[str]:
@@ -103,18 +97,18 @@ def _run_names(runs: Sequence[ComparedRun]) -> list[str]:
 
 
 def comparison_json(
-    pipelines: Sequence[ComparedPipeline],
+    pipelines: ComparedPipelines,
     comparison: RunComparison,
     changes: Sequence[PipelineChange] = (),
 ) -> JsonObject:
     """The document of `verdict compare --json`; each pipeline has a letter, and the first is the reference."""
-    letters = [pipeline.letter for pipeline in pipelines]
+    letters = ascii_lowercase[: len(pipelines)]
     names = pipeline_names(pipelines)
     return {
         "reference": letters[0],
         "pipelines": {
-            pipeline.letter: {"name": name, "runs": [_run_json(run) for run in pipeline.runs]}
-            for name, pipeline in zip(names, pipelines, strict=True)
+            letter: {"name": name, "runs": [*map(_run_json, runs)]}
+            for letter, name, runs in zip(letters, names, pipelines, strict=True)
         },
         "paired_by": comparison.paired.by,
         "paired_columns": list(comparison.paired.columns),
@@ -235,14 +229,14 @@ def _test_json(test: Significance) -> JsonObject:
 
 
 def comparison_document(
-    pipelines: Sequence[ComparedPipeline],
+    pipelines: ComparedPipelines,
     comparison: RunComparison,
     changes: Sequence[PipelineChange] = (),
     *,
     same_pipeline: bool = False,
 ) -> ReportDocument:
     """The document; differences are from the first pipeline. `same_pipeline` says that two runs are of one."""
-    runs, names = _all_runs(pipelines), pipeline_names(pipelines)
+    runs, names = [*chain(*pipelines)], pipeline_names(pipelines)
     run_names = _run_names(runs)
     opening = [*_opening(pipelines, names, run_names)]
     if same_pipeline:
@@ -264,13 +258,13 @@ def comparison_document(
 
 
 def _opening(
-    pipelines: Sequence[ComparedPipeline], names: Sequence[str], run_names: Sequence[str]
+    pipelines: ComparedPipelines, names: Sequence[str], run_names: Sequence[str]
 ) -> Iterator[Part]:
     """The facts of each run, a column each, and what a reader must know of them."""
-    runs = _all_runs(pipelines)
+    runs = [*chain(*pipelines)]
     facts = [_facts(run) for run in runs]
     if len(runs) > len(pipelines):
-        of = [name for name, pipeline in zip(names, pipelines, strict=True) for _ in pipeline.runs]
+        of = [name for name, each in zip(names, pipelines, strict=True) for _ in each]
         facts = [{"pipeline": name, **run} for name, run in zip(of, facts, strict=True)]
     lines = dict.fromkeys(line for run in facts for line in run)
     rows = [(line, *(run.get(line, "–") for run in facts)) for line in lines]
@@ -295,15 +289,13 @@ def _facts(run: ComparedRun) -> dict[str, str]:
     return facts
 
 
-def _repeated(pipelines: Sequence[ComparedPipeline], names: Sequence[str]) -> Iterator[Note]:
+def _repeated(pipelines: ComparedPipelines, names: Sequence[str]) -> Iterator[Note]:
     """The pipelines with several runs, and those of their runs that share replies."""
-    for name, pipeline in zip(names, pipelines, strict=True):
-        if len(pipeline.runs) == 1:
+    for name, runs in zip(names, pipelines, strict=True):
+        if len(runs) == 1:
             continue
-        yield Note(
-            f"{name}: {plural(len(pipeline.runs), 'run')} of one pipeline, compared by their mean"
-        )
-        for run in pipeline.runs:
+        yield Note(f"{name}: {plural(len(runs), 'run')} of one pipeline, compared by their mean")
+        for run in runs:
             if cached := run.facts.cached - run.facts.shared:
                 text = CACHED.format(run=run.run, cached=cached, calls=run.facts.calls)
                 yield Note(text, warning=True)
@@ -647,10 +639,7 @@ def compare_finished(
         level=level or runs[0].plan.interval_level,
     )
     compared = _compared_runs(runs, names)
-    pipelines = [
-        ComparedPipeline(letter, [compared[index] for index in group])
-        for letter, group in zip(ascii_lowercase, groups, strict=False)
-    ]
+    pipelines = [[compared[index] for index in group] for group in groups]
     changes = pipeline_changes([runs[group[0]].plan.resolved for group in groups])
     same = len(set(keys)) < len(groups)
     return comparison_document(pipelines, comparison, changes, same_pipeline=same), comparison
