@@ -105,10 +105,10 @@ def case_table(case: Case, columns: Sequence[str]) -> list[dict[str, Any]]:
 
 def cases_of(name: str, data: Path) -> list[Case]:
     """The cases of that name. DataError where a file of them is missing."""
-    selection = select_cases(name, data)
-    if selection.skipped:
-        raise DataError(selection.skipped[0].problem)
-    return selection.cases
+    cases, skipped = select_cases(name, data)
+    if skipped:
+        raise DataError(next(iter(skipped.values())))
+    return cases
 
 
 def samples_of(judge: str) -> Callable[[Path], Votes]:

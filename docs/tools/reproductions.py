@@ -31,15 +31,11 @@ NOT_POSSIBLE = {
 
 def measured(name: str, recordings: Path) -> list[Reproduction]:
     """The values of the cases of that name. What is missing is told and left out."""
-    selection = select_cases(name, recordings)
-    for skipped in selection.skipped:
-        sys.stderr.write(f"left out: {skipped.name}: {skipped.problem.file} is missing\n")
+    cases, skipped = select_cases(name, recordings)
+    for omission, problem in skipped.items():
+        sys.stderr.write(f"left out: {omission}: {problem.file} is missing\n")
     with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
-        return [
-            result
-            for case in selection.cases
-            for result in reproduce(case, Path(scratch) / case.name)
-        ]
+        return [result for case in cases for result in reproduce(case, Path(scratch) / case.name)]
 
 
 def line(result: Reproduction) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from finished_runs import finished_run
 
-from verdict_cli.features.audit.effects import ProbeResult, measure_probes, replay_obstacle
+from verdict_cli.features.audit.effects import measure_probes, replay_obstacle
 from verdict_cli.features.audit.options import AuditOptions
 from verdict_cli.features.audit.probes import Probe, ProbeVerdict
 from verdict_cli.plan.node import Plan
@@ -83,11 +83,9 @@ def test_each_probe_is_compared_with_the_baseline(planned, write_run):
     plan, _ = planned(SCORE, EVALUATE)
     baseline = write_run(plan, "baseline", [3, 3, 1, 5])
     probed = [
-        ProbeResult(
-            Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [3, 2, 1, 5])
-        ),
-        ProbeResult(Probe("length", "length", goal=5), write_run(plan, "length", [4, 3, 2, None])),
-        ProbeResult(
+        (Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [3, 2, 1, 5])),
+        (Probe("length", "length", goal=5), write_run(plan, "length", [4, 3, 2, None])),
+        (
             Probe("attack: x", "attack", goal=5),
             write_run(plan, "attack", [5, 3, 5, 5]),
         ),
@@ -113,9 +111,7 @@ def test_each_probe_is_compared_with_the_baseline(planned, write_run):
 def test_repeats_without_two_verdicts_are_left_out(planned, write_run):
     plan, _ = planned(SCORE)
     baseline = write_run(plan, "baseline", [3, None])
-    again = ProbeResult(
-        Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [None, 3])
-    )
+    again = (Probe("repeated", "repeated", repeat=1), write_run(plan, "again", [None, 3]))
     effects, left_out = measure_probes(baseline, [again], VERDICT, AuditOptions(), 0)
     assert effects == [] and left_out["repeated"] == "no row has two verdicts"
 
@@ -123,7 +119,7 @@ def test_repeats_without_two_verdicts_are_left_out(planned, write_run):
 def test_a_pipeline_without_evaluations_has_no_metric_change(planned, write_run):
     plan, _ = planned(SCORE)
     baseline = write_run(plan, "baseline", [3, 2])
-    style = ProbeResult(Probe("style", "style"), write_run(plan, "style", [3, 1]))
+    style = (Probe("style", "style"), write_run(plan, "style", [3, 1]))
     (effect,), _ = measure_probes(baseline, [style], VERDICT, AuditOptions(), 0)
     assert (
         effect.metric_change is None and effect.beyond_noise is None and effect.changed.value == 0.5
@@ -202,7 +198,7 @@ def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(planned, write_r
     ]
     runs = [[3, 2, 1, 5], [4, 3, 4, 5], [4, 3, 4, 5]]
     probed = [
-        ProbeResult(probe, write_run(plan, probe.name, scores))
+        (probe, write_run(plan, probe.name, scores))
         for probe, scores in zip(probes, runs, strict=True)
     ]
     style, nothing = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)[0][1:]

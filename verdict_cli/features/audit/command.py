@@ -55,7 +55,7 @@ def audit(
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
     from verdict_cli.features.audit.document import audit_document
-    from verdict_cli.features.audit.effects import ProbeResult, measure_probes
+    from verdict_cli.features.audit.effects import measure_probes
     from verdict_cli.features.audit.probes import (
         estimate_audit,
         plan_audit,
@@ -114,10 +114,8 @@ def audit(
                 print_message(summary)
             done = execute_all_or_exit(sessions, folder, stop, options)
     write_report(done[0], warn=print_error)
-    results = [ProbeResult(probe, run) for (probe, _), run in zip(plans[1:], done[1:], strict=True)]
-    effects, unmeasured = measure_probes(
-        done[0], results, audit_plan.verdict, probing, options.seed
-    )
+    probed = [(probe, run) for (probe, _), run in zip(plans[1:], done[1:], strict=True)]
+    effects, unmeasured = measure_probes(done[0], probed, audit_plan.verdict, probing, options.seed)
     failed = sum(run.facts.failed for run in done)
     facts = {
         "audit": str(folder),

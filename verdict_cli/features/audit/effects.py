@@ -312,11 +312,10 @@ class Noise(Struct, frozen=True):
     share: float | None = None
 
 
-def read_verdicts(results: Path, expression: str) -> list[Any]:
+def read_verdicts(run: RunResult, expression: str) -> list[Any]:
     """The verdict of each row of a run, in its order; None for a row without one."""
-    outcomes = collect({"verdict": Evaluation(value=expression, metrics=("mean",))}, results)[
-        "verdict"
-    ]
+    evaluation = Evaluation(value=expression, metrics=("mean",))
+    outcomes = collect({"verdict": evaluation}, run.directory.results)["verdict"]
     column = outcomes.columns["value"]
     return [column.value(row) for row in range(outcomes.rows)]
 
@@ -483,27 +482,16 @@ def _numbers(verdicts: Verdicts, goal: Any) -> Floats:
     return numbers
 
 
-class ProbeResult(Struct, frozen=True):
-    """A probe and its finished run."""
-
-    probe: Probe
-    run: RunResult
-
-
 def measure_probes(
     baseline: RunResult,
-    probed: Sequence[ProbeResult],
+    probed: Sequence[tuple[Probe, RunResult]],
     verdict: ProbeVerdict,
     options: AuditOptions,
     seed: int,
 ) -> tuple[list[Effect], dict[str, str]]:
-    """The effects in the order of the probes, and the reason for each that could not be measured."""
-    before = read_verdicts(baseline.directory.results, verdict.text)
-    repeats = [
-        read_verdicts(result.run.directory.results, verdict.text)
-        for result in probed
-        if result.probe.repeat
-    ]
+    """The effects in the order of the probes and their finished runs, and the reason for each that could not be measured."""
+    before = read_verdicts(baseline, verdict.text)
+    repeats = [read_verdicts(run, verdict.text) for probe, run in probed if probe.repeat]
     control = Control(before, repeats, _clusters(baseline), seed)
     noise = measure_noise([before, *repeats], seed) if repeats else None
     left_out = {}
@@ -511,14 +499,12 @@ def measure_probes(
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
     # The run that calls judges in both orders: a probe's, or the baseline if it does so itself.
-    both = next(
-        (probe_run.run for probe_run in probed if probe_run.probe.cause == "position"), baseline
-    )
+    both = next((run for probe, run in probed if probe.cause == "position"), baseline)
     effects += measure_position(both.plan, both.directory.calls, seed)
     parts = []
-    for result in probed:
-        if not result.probe.repeat and result.probe.cause != "position":
-            effect, of_rows = _probe_effect(baseline, result, verdict, control, noise)
+    for probe, run in probed:
+        if not probe.repeat and probe.cause != "position":
+            effect, of_rows = _probe_effect(baseline, probe, run, verdict, control, noise)
             effects.append(effect)
             parts += [] if of_rows is None else [of_rows]
     whole = all_noticed(parts, [effect for effect in effects if effect.cause == DEGRADE], control)
@@ -530,20 +516,16 @@ def measure_probes(
 
 def _probe_effect(
     baseline: RunResult,
-    result: ProbeResult,
+    probe: Probe,
+    run: RunResult,
     verdict: ProbeVerdict,
     control: Control,
     noise: Noise | None,
 ) -> tuple[Effect, Floats | None]:
     """The effect of a probe that changes something, and each row's part in it where that is an error that was planted."""
-    probe, run = result.probe, result.run
     unchanged = _unchanged_rows(baseline, probe, len(control.before))
-    after = [
-        None if same else new
-        for new, same in zip(
-            read_verdicts(run.directory.results, verdict.text), unchanged, strict=True
-        )
-    ]
+    verdicts = zip(read_verdicts(run, verdict.text), unchanged, strict=True)
+    after = [None if same else new for new, same in verdicts]
     parts = None
     why = "whose text the change leaves as it is"
     rank = verdict_rank(baseline.plan, verdict.field, probe.goal)
@@ -569,7 +551,7 @@ def _unchanged_rows(baseline: RunResult, probe: Probe, rows: int) -> list[bool]:
     """Whether the probe leaves each row's text as it is: such rows say nothing of the change."""
     if probe.change is None:
         return [False] * rows
-    texts = read_verdicts(baseline.directory.results, f"source.{probe.column}")
+    texts = read_verdicts(baseline, f"source.{probe.column}")
     return [isinstance(text, str) and probe.change(text) == text for text in texts]
 
 
@@ -577,7 +559,7 @@ def _clusters(baseline: RunResult) -> Ints | None:
     """The rows' clusters by the first evaluation that has any; None: rows are independent."""
     for evaluation in baseline.plan.evaluations.values():
         if evaluation.cluster is not None:
-            names = read_verdicts(baseline.directory.results, evaluation.cluster)
+            names = read_verdicts(baseline, evaluation.cluster)
             return np.unique(list(map(str, names)), return_inverse=True)[1].astype(np.int64)
     return None
 
@@ -630,11 +612,10 @@ def _self_preference(
 ) -> list[Effect]:
     if options.family is None or options.judge_family is None:
         return []
-    results = baseline.directory.results
     expressions = [evaluation.target for evaluation in baseline.plan.evaluations.values()]
     target = next(filter(None, expressions), None)
-    targets = [None] * len(before) if target is None else read_verdicts(results, target)
-    families = read_verdicts(results, options.family)
+    targets = [None] * len(before) if target is None else read_verdicts(baseline, target)
+    families = read_verdicts(baseline, options.family)
     judge_family = options.judge_family
     difference, unit = self_preference(before, families, targets, judge_family, verdict.best)
     cause = "self-preference"

@@ -25,7 +25,6 @@ from verdict_cli.features.benchmarks.card import card as card_of
 from verdict_cli.features.benchmarks.recorded import (
     Case,
     PublishedValue,
-    SkippedSet,
     select_cases,
 )
 from verdict_cli.language.document.document import read_document
@@ -242,33 +241,32 @@ def _show_report(
 
 def _reproduce(
     name: str, recordings: Path, out: Path | None, *, quiet: bool
-) -> tuple[list[Reproduction], list[SkippedSet]]:
+) -> tuple[list[Reproduction], list[str]]:
     """The results of the cases, and what is left out because a file of it is missing. DataError where that is everything."""
-    selection = select_cases(name, recordings)
+    cases, skipped = select_cases(name, recordings)
     results = []
-    skipped = list(selection.skipped)
     steps = show_steps("reproducing", "cases", quiet=quiet)
     with tempfile.TemporaryDirectory(prefix="verdict-") as scratch, steps as show:
-        for index, case in enumerate(selection.cases):
-            show(index, len(selection.cases))
+        for index, case in enumerate(cases):
+            show(index, len(cases))
             try:
                 results += reproduce(case, (out or Path(scratch)) / case.name)
             except DataError as error:
                 if error.problem.code != "file-not-found":
                     raise
-                skipped.append(SkippedSet(case.name, error.problem))
+                skipped[case.name] = error.problem
     if skipped and not results:
-        raise DataError(skipped[0].problem)
-    for omission in skipped:
-        print_error(f"skipped: {omission.name}: {DataError(omission.problem)}")
+        raise DataError(next(iter(skipped.values())))
+    for omission, problem in skipped.items():
+        print_error(f"skipped: {omission}: {DataError(problem)}")
     if out is not None and not quiet:
         print_message(f"pipeline, data, recording and results of each case: {out}")
-    return results, skipped
+    return results, list(skipped)
 
 
 def _show_results(
     results: Sequence[Reproduction],
-    skipped: Sequence[SkippedSet],
+    skipped: Sequence[str],
     *,
     markdown: bool,
     as_json: bool,
@@ -282,7 +280,7 @@ def _show_results(
             {
                 "figures": [{**asdict(result), "same": result.same} for result in results],
                 "same": same,
-                "skipped": [omission.name for omission in skipped],
+                "skipped": skipped,
             }
         )
         return

@@ -466,10 +466,9 @@ def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
         if imported.replies is not None:
             imported = replace(imported, replies=partial(known_rows, imported.replies))
         return replace(imported, rows=partial(known_rows, imported.rows))
-    selection = select_cases(name, path)
-    if selection.skipped:
-        raise DataError(selection.skipped[0].problem)
-    cases = selection.cases
+    cases, skipped = select_cases(name, path)
+    if skipped:
+        raise DataError(next(iter(skipped.values())))
     if len(cases) > 1:
         raise UsageError(
             f"{name} has {len(cases)} recorded cases",

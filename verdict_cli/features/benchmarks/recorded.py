@@ -684,22 +684,9 @@ FOLDERS = {
 """The folders of sets whose recordings are not in a folder of the set's name."""
 
 
-class SkippedSet(Struct, frozen=True):
-    """A set or a case that is left out because one of its files is missing."""
-
-    name: str
-    problem: Problem
-
-
-class CaseSelection(Struct, frozen=True):
-    """The cases that a name stands for, and the sets that are left out."""
-
-    cases: list[Case]
-    skipped: list[SkippedSet]
-
-
-def select_cases(name: str, recordings: Path) -> CaseSelection:
-    """The cases of that name or below it (`llmbar/GPT-4`); for `all`, those of every set.
+def select_cases(name: str, recordings: Path) -> tuple[list[Case], dict[str, Problem]]:
+    """The cases of that name or below it (`llmbar/GPT-4`), for `all` those of every set; and the sets that are left out
+    because a file is missing.
 
     Raises UsageError if there is none.
     """
@@ -716,25 +703,26 @@ def select_cases(name: str, recordings: Path) -> CaseSelection:
             f"{recordings} holds no recordings of {name}",
             hint=f"give the folder that has {', '.join(folder.name for folder in folders.values())}",
         )
-    selection = CaseSelection([], [])
+    cases: list[Case] = []
+    skipped = {}
     for set_name, folder in folders.items():
         missing = Problem("file-not-found", "this set is missing", REMAKE, str(folder))
         try:
             if set_name in available:
                 with known_form(f"a file of the recordings of {set_name}"):
-                    selection.cases.extend([*SETS[set_name](recordings)])
+                    cases += [*SETS[set_name](recordings)]
                 continue
         except DataError as error:
             missing = error.problem
             if missing.code != "file-not-found":
                 raise
-        selection.skipped.append(SkippedSet(set_name, missing))
+        skipped[set_name] = missing
     if name == "all":
-        return selection
-    selected = [case for case in selection.cases if f"{case.name}/".startswith(f"{name}/")]
-    if not selected and not selection.skipped:
+        return cases, skipped
+    selected = [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
+    if not selected and not skipped:
         raise UsageError(
             f"no recorded case is called {name!r}",
-            hint=nearest_spelling(name, [case.name for case in selection.cases]),
+            hint=nearest_spelling(name, [case.name for case in cases]),
         )
-    return CaseSelection(selected, selection.skipped)
+    return selected, skipped
