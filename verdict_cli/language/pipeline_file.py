@@ -121,16 +121,10 @@ def _step_tag(value: Any) -> str | None:
     """The tag of a step: its unit type, `<custom>`, `<layer>`, `<block>` or `<use>`; None for what is no step."""
     if isinstance(value, ConfigModel):
         value = value.model_dump(by_alias=True, exclude_unset=True)
-    kind = (
-        next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
-    )
-    if kind is None:
-        return None
-    if kind == "unit":
-        return (
-            _TAGS.get(value["unit"], "<custom>") if isinstance(value["unit"], str) else "<custom>"
-        )
-    return f"<{kind}>"
+    kinds = [key for key in STEP_KINDS if key in value] if isinstance(value, dict) else []
+    if kinds[:1] == ["unit"]:
+        return _TAGS.get(str(value["unit"]), "<custom>")
+    return f"<{kinds[0]}>" if kinds else None
 
 
 _TAGS = {name: f"<{name}>" for name in TYPES}

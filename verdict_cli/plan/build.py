@@ -399,7 +399,7 @@ class _Build:
                 instance.name,
                 tuple(parents[index]),
                 groups=groups,
-                pinned=valid is not None and valid.pinned,
+                pinned=instance.pinned,
             )
             scope = NodeScope(
                 instance.place,

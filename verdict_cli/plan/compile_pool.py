@@ -9,14 +9,12 @@ from itertools import product
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted, PoolWeights
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import RowValues
 from verdict_cli.language.fields.types import (
-    INTEGER,
     NUMBER,
     TEXT,
     FieldType,
@@ -341,7 +339,6 @@ def _compile_rubric_pool(
     """The pool with its field and its points."""
     name = _met_field(context, unit, parents)
     scope = context.scope.behind()
-    scope = replace(scope, entries={**context.scope.entries, **scope.entries, "index": INTEGER})
     points = scope.expression(unit.points, ("source",), "points")
     if name is None or points is None:
         return None

@@ -139,6 +139,7 @@ class InvalidUnit(Struct, frozen=True):
     name: str
     place: Place
     flow: StepFlow = EVERY_ROW
+    pinned: bool = False
 
 
 class Stopping(Struct, frozen=True):

@@ -19,6 +19,7 @@ from verdict_cli.language.expressions.paths import (
     format_expression_path,
 )
 from verdict_cli.language.fields.types import (
+    INTEGER,
     NUMBER,
     DistributionType,
     Fields,
@@ -190,11 +191,11 @@ class NodeScope(Struct):
 
     def behind(self) -> NodeScope:
         """The same scope as an expression for each of the entries before this node sees it: with their names."""
-        names = [self.entries_of(unit.groups) for unit in self.parent_units() if self.depth(unit)]
-        return replace(
-            self,
-            entries={name: kind for entries in reversed(names) for name, kind in entries.items()},
-        )
+        entries = dict(self.entries)
+        for unit in reversed(self.parent_units()):
+            if self.depth(unit):
+                entries |= self.entries_of(unit.groups)
+        return replace(self, entries=entries | {"index": INTEGER})
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
         """Note the units of which an expression tests whether they have an output."""

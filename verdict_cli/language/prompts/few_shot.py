@@ -60,9 +60,9 @@ class ExamplePool(Struct, frozen=True, dict=True):
             chosen.append(example)
             if len(chosen) == self.k:
                 break
-        return (
-            tuple(reversed(chosen)) if self.choose == "nearest" else tuple(chosen)
-        )  # the nearest one last, by the row
+        if self.choose == "nearest":
+            chosen.reverse()  # the nearest one last, by the row
+        return tuple(chosen)
 
     def text(self, source: RowValues) -> str:
         """The examples of a row as a text for its prompt, empty where there are none."""
