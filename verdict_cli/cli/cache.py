@@ -110,13 +110,11 @@ def explain() -> None:
     )
 
 
-def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
-    """Open the cache for a run; None if it is disabled, or no model of the plan may use it.
+def opened_store(plan: Plan) -> CacheStore | None:
+    """Open the cache for a run; None if no model of the plan may use it.
 
     If it cannot be opened, a warning is printed and the run continues without it.
     """
-    if not wanted:
-        return None
     try:
         return open_cache(plan)
     except OutputError as error:

@@ -158,12 +158,13 @@ class ModelOptions(PipelineOptions):
         """Open the shared cache of replies; None if it is not used."""
         from verdict_cli.cli.cache import opened_store
 
-        return opened_store(plan, wanted=wanted and self.replay is None and not self.no_cache)
+        is_used = wanted and self.replay is None and not self.no_cache
+        return opened_store(plan) if is_used else None
 
     @contextmanager
-    def opened_store(self, plan: Plan) -> Iterator[CacheStore | None]:
+    def opened_store(self, plan: Plan, *, wanted: bool = True) -> Iterator[CacheStore | None]:
         """The shared cache of replies, which is closed at the end; None if it is not used."""
-        store = self.store(plan)
+        store = self.store(plan, wanted=wanted)
         try:
             yield store
         finally:

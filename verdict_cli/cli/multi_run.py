@@ -258,7 +258,7 @@ def _shared_cache(sessions: Sequence[Session]) -> CacheStore | None:
         and session.options.recording is None
         and may_cache(session.options.plan)
     ]
-    return opened_store(plans[0], wanted=True) if plans else None
+    return opened_store(plans[0]) if plans else None
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from verdict_cli.cli.show_report import print_document
 from verdict_cli.errors import UsageError
 from verdict_cli.features.rank.candidates import read_candidates
 from verdict_cli.llm.middleware.budget import HaltedError
+from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.chain import StopSignal
 from verdict_cli.messages import Row
 from verdict_cli.report.plan_graph import calls_a_row
@@ -249,11 +250,11 @@ class RankingSession:
             lines = DryRun(plan, options.seed, real=False).add(sample).lines(work.rows)
             purpose = f"{work.rows:,} judgements"
             ask_to_spend(purpose, [lines], [plan], at_most=True, yes=self.yes, quiet=options.quiet)
-        store = options.store(plan, wanted=self.cached)
-
         stop = Stop()
 
-        async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranked, Counts]:
+        async def judge(
+            store: CacheStore | None, on_progress: Callable[[Any], None]
+        ) -> tuple[Ranked, Counts]:
             halt = Halt(stop)
             signal = StopSignal(halt.is_set, halt.fail)
             access = ModelClient.open(
@@ -280,16 +281,13 @@ class RankingSession:
                 stop.release()
                 await access.close()
 
-        try:
-            with (
-                stopping(stop),
-                show_progress(quiet=options.quiet) as on_progress,
-                asyncio.Runner(loop_factory=loop_factory()) as runner,
-            ):
-                return runner.run(judge(on_progress))
-        finally:
-            if store is not None:
-                store.close()
+        with (
+            options.opened_store(plan, wanted=self.cached) as store,
+            stopping(stop),
+            show_progress(quiet=options.quiet) as on_progress,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            return runner.run(judge(store, on_progress))
 
 
 def _rank_prompts(
