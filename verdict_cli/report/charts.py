@@ -118,7 +118,7 @@ class Series(Struct, frozen=True):
 
 
 class Scatter(Part, frozen=True):
-    """Points in a plane; `diagonal` draws y = x."""
+    """Points in a plane; `diagonal` draws y = x, `logarithmic` applies to the x axis."""
 
     kind: ClassVar = "chart"
     height: ClassVar[int] = 320  # pixels
@@ -129,6 +129,7 @@ class Scatter(Part, frozen=True):
     x_range: Range = (None, None)
     y_range: Range = (None, None)
     diagonal: bool = False
+    logarithmic: bool = False
     caption: str = ""
 
     def script_data(self) -> JsonObject:
@@ -152,6 +153,7 @@ class Scatter(Part, frozen=True):
             "xRange": self.x_range,
             "yRange": self.y_range,
             "diagonal": self.diagonal,
+            "logarithmic": self.logarithmic,
         }
 
     def table(self) -> Table:

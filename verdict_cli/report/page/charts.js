@@ -111,7 +111,7 @@ const kinds = {
         })),
       },
       options: options({
-        x: axis(chart.x, chart.xRange, { beginAtZero: isOneX }),
+        x: axis(chart.x, chart.xRange, chart.logarithmic ? { type: 'logarithmic' } : { beginAtZero: isOneX }),
         y: axis(chart.y, chart.yRange, room(chart.series.flatMap(({ places }) => places.flatMap(([, y, low, high]) => [y, low, high])))),
       }, chart.series.length > 1, { diagonal: chart.diagonal }, {
         label: ({ raw, dataset }) => {
