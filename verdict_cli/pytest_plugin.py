@@ -5,11 +5,13 @@ pytest imports this module wherever the package is installed, so it imports noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from verdict_cli.messages import JsonObject, NamedValues
 
 if TYPE_CHECKING:
     from verdict_cli import Judge, Judged
@@ -63,7 +65,7 @@ def verdict_judge(request: pytest.FixtureRequest, _verdict_judges: dict[Any, Jud
         raise _failed(str(error)) from None
 
 
-def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, Any]]:
+def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, JsonObject]:
     """What the marker says: the pipeline's file, the rule, and the judge's options."""
     marker = request.node.get_closest_marker("verdict")
     if marker is None:
@@ -105,7 +107,7 @@ class RowJudge:
         except ExpressionError as error:
             raise _failed(f"accept `{accept}`: {error.message}") from None
 
-    def __call__(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
+    def __call__(self, row: NamedValues | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row, given as a mapping, as keywords, or as both."""
         from verdict_cli.errors import VerdictError
 
@@ -115,7 +117,7 @@ class RowJudge:
         except VerdictError as error:
             raise _failed(f"the judge gave no verdict: {error}") from None
 
-    def accept(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
+    def accept(self, row: NamedValues | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row; fails the test, saying why, where the marker's `accept` does not hold."""
         from verdict_cli.errors import RowError
         from verdict_cli.language.authoring.schema import unwrap_views

@@ -10,7 +10,17 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from verdict_cli.messages import Failure, Reply, Result, Stage, add_counts, add_stages, sum_usd
+from verdict_cli.messages import (
+    Failure,
+    JsonObject,
+    NamedValues,
+    Reply,
+    Result,
+    Stage,
+    add_counts,
+    add_stages,
+    sum_usd,
+)
 from verdict_cli.plural import plural
 
 
@@ -134,7 +144,7 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
     """The column that identifies the rows; None: their numbers do."""
     warnings: tuple[str, ...] = ()
     """What a reader must know of the run, one sentence each, without repetitions: `tell` adds to them."""
-    added: Mapping[str, Any] = {}
+    added: NamedValues = {}
     """What features know of the run, by a name of theirs. In `run.json` each is a key next to the others."""
 
     @property
@@ -146,12 +156,12 @@ class RunFacts(Counts, frozen=True, kw_only=True):  # type: ignore[misc]  # msgs
         return f"{calls} had another prompt when the recording was made"
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> RunFacts:
+    def from_json(cls, fields: NamedValues) -> RunFacts:
         """The facts of the fields of a `run.json`. Raises msgspec's ValidationError for a value of another type."""
         added = {key: value for key, value in fields.items() if key not in cls.__struct_fields__}
         return convert({**fields, "added": added}, cls)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The facts as `run.json` has them."""
         fields = to_builtins(self)
         return {**fields.pop("added"), **fields}

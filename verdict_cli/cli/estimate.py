@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from msgspec import Struct, structs
@@ -18,6 +18,7 @@ from verdict_cli.cli.progress import show_reading
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import price_source
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.registry import feature_part
 from verdict_cli.run.estimate import DryRun, Line, total
@@ -95,7 +96,7 @@ def estimate(
         print_report(f"- {prices}\n")
 
 
-def _counts(line: Line) -> dict[str, Any]:
+def _counts(line: Line) -> JsonObject:
     return {
         "calls": line.calls,
         "least_calls": line.least,

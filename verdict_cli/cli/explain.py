@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
@@ -22,6 +22,7 @@ from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, plugin_entry
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.messages import JsonObject
 from verdict_cli.registry import feature_part
 from verdict_cli.storage.paths import output_errors
 
@@ -67,14 +68,14 @@ def explain(
     print_report("\n".join(_index_lines(content) if name is None else _lines(content)) + "\n")
 
 
-def _index() -> dict[str, Any]:
-    index: dict[str, Any] = {title: [] for title in _GROUPS.values()}
+def _index() -> JsonObject:
+    index: JsonObject = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
         index[_GROUPS[part.group]].append(part.name)
     return {**index, "metrics": list(METRICS.shipped()), "exit codes": list(map(str, EXITS))}
 
 
-def _lookup(name: str) -> dict[str, Any]:
+def _lookup(name: str) -> JsonObject:
     """Look up a name. UsageError if nothing has it."""
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
@@ -112,7 +113,7 @@ def _close(name: str, names: set[str]) -> str:
     return nearest_spelling(name, names, most=0) or "verdict explain lists every name"
 
 
-def _part(part: ReferenceEntry) -> dict[str, Any]:
+def _part(part: ReferenceEntry) -> JsonObject:
     part_keys = part.own()
     shared = [key for key in part.keys if key not in part_keys and key.name not in ("unit", "type")]
     return {
@@ -125,7 +126,7 @@ def _part(part: ReferenceEntry) -> dict[str, Any]:
     }
 
 
-def _meanings(matches: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[dict[str, Any]]:
+def _meanings(matches: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[JsonObject]:
     """The distinct meanings of a key, each with the parts that have it."""
     by_key: dict[ReferenceKey, list[str]] = {}
     for part, key in matches:
@@ -145,7 +146,7 @@ def _index_lines(index: dict[str, list[str]]) -> Iterator[str]:
     yield "\nKeys of these can be explained too. Usage: verdict explain NAME"
 
 
-def _lines(content: dict[str, Any]) -> Iterator[str]:
+def _lines(content: JsonObject) -> Iterator[str]:
     yield f"{content['name']} ({content['group']})"
     yield from _wrapped(content["text"], 2)
     for key in content.get("of", ()):
@@ -162,7 +163,7 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield textwrap.indent(example["text"].rstrip(), "  ")
 
 
-def _key_lines(key: dict[str, Any]) -> Iterator[str]:
+def _key_lines(key: JsonObject) -> Iterator[str]:
     default = f", default {key['default']}" if key["default"] is not None else ""
     required = ", required" if key["required"] else ""
     yield f"  {key['name']}: {key['kind'].replace('`', '')}{required}{default}"
@@ -196,7 +197,7 @@ def schema(
     print_message(f"written: {out}")
 
 
-def _schema(kind: str) -> dict[str, Any]:
+def _schema(kind: str) -> JsonObject:
     from verdict_cli.language.evaluations import Published
     from verdict_cli.language.json_schema import complete_schema
 
@@ -238,7 +239,7 @@ def units(
                 print_report(f"    {key}: {text}\n")
 
 
-def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
+def _description(name: str, kind: type[UnitBase]) -> JsonObject:
     return {
         "unit": name,
         "name": snake(name),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -18,7 +18,7 @@ from verdict_cli.cli.console import print_json, print_report, printable
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, Config
 from verdict_cli.errors import DataError, Problem, ProviderError, ReplyError, RowError, UsageError
-from verdict_cli.messages import Output, Request, Result, cost_of
+from verdict_cli.messages import JsonObject, Output, Request, Result, cost_of
 from verdict_cli.plan.node import Plan
 from verdict_cli.report.plan_graph import depths
 from verdict_cli.report.row_outcome import brief
@@ -171,7 +171,7 @@ def judge(
     replay = options.recording(plan)
     options.warn_of_baselines(plan)
     failed = 0
-    documents: list[dict[str, Any]] = []
+    documents: list[JsonObject] = []
     graph = LiveGraph.for_plan(plan, quiet=options.quiet)
     with (
         options.opened_store(plan) as store,
@@ -202,9 +202,7 @@ def judge(
     raise typer.Exit(3 if failed else 0)
 
 
-def _document(
-    session: JudgeSession, result: Result, took_s: float, *, explain: bool
-) -> dict[str, Any]:
+def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> JsonObject:
     content = outcome(session.plan, result)
     content["units"] = {node.id: result.outputs[node.index] for node in session.plan.nodes}
     content["latency_s"] = took_s
@@ -233,12 +231,12 @@ def _show(session: JudgeSession, result: Result, took_s: float, *, explain: bool
     sys.stdout.flush()
 
 
-def row_of_option(text: str) -> dict[str, Any]:
+def row_of_option(text: str) -> JsonObject:
     """The row that `--row` gives."""
     return parse_row(text.encode("utf-8", "surrogateescape"), "--row")
 
 
-def _rows_from_stdin() -> Iterator[dict[str, Any]]:
+def _rows_from_stdin() -> Iterator[JsonObject]:
     """Yield the rows from standard input as they arrive: one per line, or a single object over several lines."""
     if sys.stdin.isatty():
         raise UsageError(
@@ -261,7 +259,7 @@ def _rows_from_stdin() -> Iterator[dict[str, Any]]:
         raise UsageError("standard input has no rows", hint="give rows as JSON, or --row '{…}'")
 
 
-def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
+def parse_row(text: bytes, name: str, line: int = 0) -> JsonObject:
     """Parse a row given as JSON. DataError with the position in `name`, which is `--row` or a file."""
     value = parse_json_line(text)
     if isinstance(value, Problem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
@@ -16,9 +16,10 @@ from typing import Annotated, Any, Protocol, get_type_hints
 import typer
 
 from verdict_cli.cli import completion
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.registry import feature_part
 
-NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
+NO_EXTRAS: NamedValues = MappingProxyType({})
 
 
 @dataclass
@@ -26,9 +27,9 @@ class CommandCall:
     """One call of a command, as the command line gave it."""
 
     command: str
-    options: Mapping[str, Any]
+    options: NamedValues
     """Every option and argument by its parameter's name, those of extensions among them."""
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: JsonObject = field(default_factory=dict)
     """What extensions add to the call, by a name of their own: the command passes it on as its `extras`."""
 
 
@@ -219,7 +220,7 @@ EXTRAS = "extras"
 
 
 def flatten_options(
-    command: Callable[..., Any], name: str = "", added: Mapping[str, Any] = NO_EXTRAS
+    command: Callable[..., Any], name: str = "", added: NamedValues = NO_EXTRAS
 ) -> Callable[..., Any]:
     """Return the command with each parameter of an options class replaced by the fields of that class, for typer.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import structs
@@ -17,6 +17,7 @@ from verdict_cli.cli.console import print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, IntervalLevel, Undecided, Yes
 from verdict_cli.errors import UsageError, both
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.run.hooks import RunHooks
 
@@ -107,7 +108,7 @@ def run(
     *,
     how: RowOptions,
     command: RunCommand,
-    extras: Mapping[str, Any],
+    extras: NamedValues,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.errors import UsageError, VerdictError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.metric_registry import METRICS, find_metric
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.resolve import as_yaml
 
@@ -120,8 +121,8 @@ def _recordings(arms: Sequence[Arm], how: RowOptions) -> dict[int, Recording | N
 
 def requests_arm(
     folder: Path,
-    pipeline: Mapping[str, Any],
-    requests: Sequence[Mapping[str, Any]],
+    pipeline: NamedValues,
+    requests: Sequence[NamedValues],
     how: RowOptions,
 ) -> tuple[Arm, RowOptions]:
     """The arm that sends requests of the study's own, and its options: a row each, so that a stopped study pays for none

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
@@ -15,6 +15,7 @@ from verdict_cli.cli.model_options import PipelineOptions, is_dataset
 from verdict_cli.cli.options import AllowHost, AsJson
 from verdict_cli.errors import DataError, Problem, SpecError, UsageError
 from verdict_cli.llm.model_families import is_local
+from verdict_cli.messages import JsonObject
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -28,9 +29,9 @@ class Checked(Struct):
     hints: tuple[Problem, ...] = ()
     hosts: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document of `--json`."""
-        document: dict[str, Any] = {
+        document: JsonObject = {
             "ok": not self.errors,
             "errors": [problem.as_json() for problem in self.errors],
             "warnings": [problem.as_json() for problem in self.warnings],

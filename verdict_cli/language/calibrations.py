@@ -22,6 +22,7 @@ from verdict_cli.config_model import (
     display_value,
 )
 from verdict_cli.language.scales import Value
+from verdict_cli.messages import JsonObject
 from verdict_cli.registry import Registry
 
 
@@ -42,7 +43,7 @@ class Fitted(ConfigModel):
     """The expression for the true value of a row."""
     rows: PositiveInt
     """How many labelled rows it was fitted on."""
-    held_out: Annotated[dict[str, Any], Uncounted("it tells people how well the fit held")] = Field(
+    held_out: Annotated[JsonObject, Uncounted("it tells people how well the fit held")] = Field(
         default_factory=dict
     )
     """Metrics before and after on rows held out by cross-validation; information only."""

@@ -11,9 +11,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-MessageData = dict[str, Any]
+from verdict_cli.messages import JsonObject, NamedValues
+
+MessageData = JsonObject
 """A message or a part in the one form."""
-Part = Mapping[str, Any]
+Part = NamedValues
 """A message or a part in any form."""
 
 _ROLES = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -12,7 +11,7 @@ from msgspec import Struct
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.price_book import entry_of
-from verdict_cli.messages import Message, Request
+from verdict_cli.messages import Message, NamedValues, Request
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -103,7 +102,7 @@ def _kind(request: Request) -> _Kind | None:
     least = cacheable_minimum(model)
     if least is None:
         return None
-    precedes: Mapping[str, Any] = {
+    precedes: NamedValues = {
         "endpoint": model.endpoint_key,
         "effort": model.reasoning_effort,
         "params": model.params,

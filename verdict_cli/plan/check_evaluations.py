@@ -34,6 +34,7 @@ from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import NO_PREFERENCE
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.link import Indices
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.place import Place, UseColumn
@@ -261,9 +262,9 @@ def _boolean(kind: FieldType | None) -> Scale | None:
     return kind.scale
 
 
-def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
+def _row_with(values: dict[ExpressionPath, Any]) -> JsonObject:
     """The roots of an expression in which these paths have these values."""
-    roots: dict[str, Any] = {"source": {}, "output": {}, "nodes": {}}
+    roots: JsonObject = {"source": {}, "output": {}, "nodes": {}}
     for path, value in values.items():
         here: Any = roots
         for part in path[:-1]:

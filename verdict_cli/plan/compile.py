@@ -46,6 +46,7 @@ from verdict_cli.language.units.base import (
     LLMUnit,
 )
 from verdict_cli.llm.model_families import is_decision_model
+from verdict_cli.messages import JsonObject
 from verdict_cli.model import Models
 from verdict_cli.plan.compile_context import (
     PROMPT_ROOTS,
@@ -569,7 +570,7 @@ def _extractor_key(unit: LLMUnit, response: RecordType, models: Models) -> Any:
 
 def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:
     """The extractor with the content of its calibration files; None, and reported, for an invalid file."""
-    read: dict[str, Any] = {}
+    read: JsonObject = {}
     for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
         reference = getattr(chosen, key, None)
         if isinstance(reference, CalibrationFile | Fitted):

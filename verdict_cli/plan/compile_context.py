@@ -180,14 +180,14 @@ def _from_unit(kind: FieldType) -> FieldType:
     )
 
 
-_PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
+_PLAIN: JsonObject = {"str": "1", "int": 1, "float": 0.5, "bool": True}
 
 
-class _Declared(dict[str, Any]):
+class _Declared(JsonObject):
     """A mapping whose fields are all known: a function that asks for another one is wrong for every row."""
 
 
-class _Open(dict[str, Any]):
+class _Open(JsonObject):
     """A mapping with a text for every field that is not declared."""
 
     def __missing__(self, name: str) -> str:
@@ -262,7 +262,7 @@ class OutputCall(PythonCall, frozen=True):
             raise RowError(f"{self.code.name} gave {result!r:.80}: {error.message}") from None
 
 
-class _ResolvedRoot(Mapping[str, Any]):
+class _ResolvedRoot(NamedValues):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
     def __init__(self, root: str, values: RowValues, scope: NodeScope) -> None:

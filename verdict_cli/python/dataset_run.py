@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import run_in_thread
 from verdict_cli.python.plain_values import plain_value
@@ -136,7 +137,7 @@ def _spool_rows(data: Any, scratch: Path) -> Path:
     return path
 
 
-def _line(index: int, row: Mapping[str, Any]) -> bytes:
+def _line(index: int, row: NamedValues) -> bytes:
     """The row as a line of JSONL. DataError names the column of a value that JSON cannot hold."""
     import orjson
 

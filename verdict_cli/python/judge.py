@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from html import escape
@@ -21,7 +21,7 @@ from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.authoring.arguments import ModelLike, optional_path
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.messages import Result
+from verdict_cli.messages import NamedValues, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import Judged, judged_or_raise, row_values
 from verdict_cli.python.pipeline import Pipeline
@@ -220,7 +220,7 @@ class Judge:
         """The judge of a pipeline file, or of a YAML text (a string of several lines); options as for `Judge`."""
         return cls(Pipeline.from_yaml(source), **options)
 
-    def __call__(self, row: Mapping[str, Any]) -> Judged:
+    def __call__(self, row: NamedValues) -> Judged:
         """The pipeline's output for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
         DataError for a row that lacks a column, Refused, BudgetError, PinnedError."""
         values = row_values(row)
@@ -229,7 +229,7 @@ class Judge:
             self._open_background().wait(lambda session: session.judge(session.row(values))),
         )
 
-    async def acall(self, row: Mapping[str, Any]) -> Judged:
+    async def acall(self, row: NamedValues) -> Judged:
         """The same, awaited in the running event loop. Cancelling it ends the model calls."""
         values = row_values(row)
         return judged_or_raise(
@@ -240,7 +240,7 @@ class Judge:
         )
 
     def reward(
-        self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
+        self, rows: Iterable[NamedValues], *, failures: Literal["raise", "nan"] = "raise"
     ) -> list[float]:
         """One number per row, in the rows' order; rows are judged concurrently.
 
@@ -255,7 +255,7 @@ class Judge:
         )
 
     async def areward(
-        self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
+        self, rows: Iterable[NamedValues], *, failures: Literal["raise", "nan"] = "raise"
     ) -> list[float]:
         """The same, awaited in the running event loop."""
         number, all_rows = self._number_of(failures), [row_values(row) for row in rows]

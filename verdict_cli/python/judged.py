@@ -17,7 +17,7 @@ from verdict_cli.errors import (
     failure_class,
 )
 from verdict_cli.language.authoring.schema import View, unwrap_views
-from verdict_cli.messages import Call, Failure, Result
+from verdict_cli.messages import Call, Failure, JsonObject, NamedValues, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.plain_values import plain_value
 from verdict_cli.run.judge_session import JudgeSession
@@ -38,7 +38,7 @@ class Judged(View):
 
     __slots__ = ("calls", "nodes")
 
-    nodes: Mapping[str, Any]
+    nodes: NamedValues
     calls: tuple[Call, ...]
 
 
@@ -51,9 +51,7 @@ def _judged(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     return judged
 
 
-async def judged_once(
-    plan: Plan, values: Mapping[str, Any], replay: Path | None, seed: int
-) -> Judged:
+async def judged_once(plan: Plan, values: NamedValues, replay: Path | None, seed: int) -> Judged:
     """The pipeline's output for the row. Raises the row's failure."""
     client = ModelClient.open(recording=open_recording(replay, plan))
     try:
@@ -72,14 +70,14 @@ def judged_or_raise(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -
     return _judged(plan, result, pinned)
 
 
-def row_values(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def row_values(row: NamedValues) -> NamedValues:
     """The row with plain values. UsageError for anything but a mapping."""
     if not isinstance(row, Mapping):
         raise UsageError(
             f"a row is a mapping of columns, not {row!r:.80}",
             hint="`pipeline.run({'question': '…'})`",
         )
-    values: dict[str, Any] = unwrap_views(row)
+    values: JsonObject = unwrap_views(row)
     for column, value in values.items():
         try:
             values[column] = plain_value(value)

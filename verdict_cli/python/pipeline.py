@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -34,6 +34,7 @@ from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.overrides import replace_model
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validate_document
+from verdict_cli.messages import NamedValues
 from verdict_cli.model import PLACEHOLDER_MODEL
 from verdict_cli.storage.path_policy import PathPolicy
 
@@ -57,7 +58,7 @@ class Pipeline:
     _document: Document | None
     _path_policy: PathPolicy
     _folder: Path
-    _head: Mapping[str, Any]
+    _head: NamedValues
     steps: tuple[Step, ...]
 
     @checked_arguments
@@ -68,9 +69,9 @@ class Pipeline:
         description: str | None = None,
         model: ModelLike | None = None,
         delimit: bool | None = None,
-        dataset: Mapping[str, Any] | None = None,
-        evaluate: Mapping[str, Any] | None = None,
-        gates: Sequence[Mapping[str, Any]] | None = None,
+        dataset: NamedValues | None = None,
+        evaluate: NamedValues | None = None,
+        gates: Sequence[NamedValues] | None = None,
     ) -> None:
         head = {
             "name": _name(name),
@@ -134,7 +135,7 @@ class Pipeline:
 
     def _set(
         self,
-        head: Mapping[str, Any],
+        head: NamedValues,
         steps: tuple[Step, ...],
         folder: Path,
         path_policy: PathPolicy,
@@ -151,7 +152,7 @@ class Pipeline:
             object.__setattr__(self, name, value)
         return self
 
-    def _changed(self, head: Mapping[str, Any], steps: tuple[Step, ...]) -> Self:
+    def _changed(self, head: NamedValues, steps: tuple[Step, ...]) -> Self:
         """A copy with this head and these steps. They are written out: the document of a file no longer says them."""
         return self.__new__(type(self))._set(head, steps, self._folder, self._path_policy)
 
@@ -245,7 +246,7 @@ class Pipeline:
     @checked_arguments
     def run(
         self,
-        row: Mapping[str, Any],
+        row: NamedValues,
         *,
         model: ModelLike | None = None,
         replay: str | Path | None = None,
@@ -263,7 +264,7 @@ class Pipeline:
 
     async def arun(
         self,
-        row: Mapping[str, Any],
+        row: NamedValues,
         *,
         model: ModelLike | None = None,
         replay: str | Path | None = None,
@@ -277,7 +278,7 @@ class Pipeline:
     @checked_arguments
     def run_dataset(
         self,
-        data: pandas.DataFrame | str | Path | Sequence[Mapping[str, Any]],
+        data: pandas.DataFrame | str | Path | Sequence[NamedValues],
         out: str | Path | None = None,
         *,
         model: ModelLike | None = None,

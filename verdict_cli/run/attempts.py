@@ -7,7 +7,6 @@ import hashlib
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from verdict_cli.errors import (
 )
 from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, BoundExtractor
 from verdict_cli.llm.backoff import delay_s
-from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
+from verdict_cli.messages import Ask, Call, JsonObject, Message, Output, Reply, Request
 from verdict_cli.model import Model
 from verdict_cli.run.observer import RunObserver
 
@@ -84,10 +83,10 @@ class CallSpec(Struct, frozen=True):
     request: Request
     models: tuple[Model, ...]
     reading: BoundExtractor
-    accept: Callable[[dict[str, Any]], None]
+    accept: Callable[[JsonObject], None]
 
 
-async def answer(spec: CallSpec, context: Context, calls: list[Call]) -> dict[str, Any]:
+async def answer(spec: CallSpec, context: Context, calls: list[Call]) -> JsonObject:
     """The fields read from the first readable reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
@@ -113,7 +112,7 @@ async def answer(spec: CallSpec, context: Context, calls: list[Call]) -> dict[st
 
 async def _round(
     spec: CallSpec, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
     for model in spec.models:
         turns = _Turns(spec, context, model)
@@ -140,7 +139,7 @@ async def _round(
 
 async def _attempt(
     request: Request, spec: CallSpec, context: Context, calls: list[Call]
-) -> dict[str, Any]:
+) -> JsonObject:
     """The fields of the reply to one call, which is added to `calls` unless it was rejected."""
     try:
         reply = await context.ask(request)
@@ -208,7 +207,7 @@ class _Turns:
         )
 
 
-def _default(last: VerdictError, spec: CallSpec) -> dict[str, Any]:
+def _default(last: VerdictError, spec: CallSpec) -> JsonObject:
     """The response to use in place of the last attempt's reply; raises its error where there is none."""
     if not isinstance(last, ReplyError) or last.default is None:
         raise last from None
@@ -216,7 +215,7 @@ def _default(last: VerdictError, spec: CallSpec) -> dict[str, Any]:
     return last.default
 
 
-def _read(reply: Reply, spec: CallSpec, request: Request) -> dict[str, Any]:
+def _read(reply: Reply, spec: CallSpec, request: Request) -> JsonObject:
     """The fields of a reply. ReplyError, with `is_read`, for one that cannot be used."""
     cut = reply.finish_reason == "length"
     try:
@@ -237,7 +236,7 @@ def _read(reply: Reply, spec: CallSpec, request: Request) -> dict[str, Any]:
     return response
 
 
-def _mass(spec: CallSpec, response: dict[str, Any]) -> float | None:
+def _mass(spec: CallSpec, response: JsonObject) -> float | None:
     """The response's `mass`, where the extractor gives one."""
     return response.get(MASS_FIELD) if spec.reading.top_logprobs else None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from verdict_cli.errors import Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.messages import NamedValues
 from verdict_cli.run.label_counts import over_data
 
 
@@ -32,7 +32,7 @@ class ColumnCheck:
         }
         self._problem: Problem | None = None
 
-    def add(self, index: int, source: Mapping[str, Any]) -> None:
+    def add(self, index: int, source: NamedValues) -> None:
         """Check a row."""
         if self._problem is not None or not self._is_whole:
             return
@@ -43,9 +43,7 @@ class ColumnCheck:
             if all(path[1] in source for path in expression.paths if len(path) > 1):
                 self._value(key, expression, index, values)
 
-    def _value(
-        self, key: str, expression: Expression, index: int, values: Mapping[str, Any]
-    ) -> Any:
+    def _value(self, key: str, expression: Expression, index: int, values: NamedValues) -> Any:
         try:
             value = expression(values)
         except RowError as error:

@@ -9,7 +9,7 @@ from typing import Any
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.units.base import AbstainedError
-from verdict_cli.messages import Output, Row
+from verdict_cli.messages import JsonObject, NamedValues, Output, Row
 from verdict_cli.plan.levels import Given, spread_outputs
 from verdict_cli.plan.node import MapNode, Node, PoolNode, pooled_field
 from verdict_cli.run.attempts import draw
@@ -21,7 +21,7 @@ def compute(
     node: Node,
     row: Row,
     outputs: Sequence[Any],
-    previous: Mapping[str, Any],
+    previous: NamedValues,
     seed: int,
     entries: Mapping[int, Any] = MappingProxyType({}),
 ) -> Output | None:
@@ -93,13 +93,13 @@ def _criteria(
     given: Sequence[Given] | None,
     row: Row,
     entries: Mapping[int, Any],
-) -> list[tuple[Output | None, Mapping[str, Any]]]:
+) -> list[tuple[Output | None, NamedValues]]:
     """The outputs with the names of their entries, and `index`, but for entries at which their unit was skipped; outside
     `each`, `index` is the output's number."""
-    around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
+    around: NamedValues = {} if row.entry is None else row.entry.names
     if given is None:
         return [(output, {**around, "index": number}) for number, output in enumerate(before)]
-    criteria: list[tuple[Output | None, Mapping[str, Any]]] = []
+    criteria: list[tuple[Output | None, NamedValues]] = []
     for number, source in enumerate(given):
         names: Any = entries[source.unit] if source.within else around
         for index in source.within:
@@ -113,7 +113,7 @@ def _criteria(
 
 def _pool(
     work: PoolNode, before: Sequence[Output | None], indices: Sequence[int], seed: int
-) -> dict[str, Any]:
+) -> JsonObject:
     answers = [
         (index, output) for index, output in zip(indices, before, strict=True) if output is not None
     ]
@@ -123,7 +123,7 @@ def _pool(
             kind="quorum",
         )
     weights = None if work.weights is None else [work.weights[index] for index, _ in answers]
-    pooled: dict[str, Any] = {}
+    pooled: JsonObject = {}
     values_of: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
         values = values_of[name] = [
@@ -135,7 +135,7 @@ def _pool(
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, values_of, weights)
 
 
-def empty_output(node: Node) -> dict[str, Any]:
+def empty_output(node: Node) -> JsonObject:
     """The output of a pool that got nothing: what `empty` says."""
     work = node.work
     assert isinstance(work, PoolNode)
@@ -149,7 +149,7 @@ def empty_output(node: Node) -> dict[str, Any]:
 
 def pooled_values(
     node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The values that a pool takes from each of these parents that has an output with its fields."""
     work = node.work
     assert isinstance(work, PoolNode)

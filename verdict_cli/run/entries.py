@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import Pending, RowError, VerdictError
 from verdict_cli.language.expressions.entry_lists import Turn
-from verdict_cli.messages import Entry, Failure, Result, Row, add_counts, add_stages
+from verdict_cli.messages import (
+    Entry,
+    Failure,
+    JsonObject,
+    NamedValues,
+    Result,
+    Row,
+    add_counts,
+    add_stages,
+)
 from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
 from verdict_cli.run.attempts import EntrySlots
@@ -66,7 +75,7 @@ async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: Ent
 def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:
     """The row with each of the entries."""
     outer = row.entry
-    names: Mapping[str, Any] = {} if outer is None else outer.names
+    names: NamedValues = {} if outer is None else outer.names
     before, key = ("", "") if outer is None else (f"{outer.item}.", outer.key)
     seen: dict[str, int] = {}
     rows = []
@@ -97,7 +106,7 @@ def _digest(value: Any) -> str:
     return blake2b(content, digest_size=8).hexdigest()
 
 
-def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
+def shown_names(row: Row, group: EachGroup) -> JsonObject:
     """The entries that a unit inside sees, by name, as the results have them: turns without the messages before them."""
     assert row.entry is not None
     names = {name: entry for name, entry in row.entry.names.items() if name != "index"}

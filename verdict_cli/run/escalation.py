@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError
 from verdict_cli.language.units.base import ABSTAIN, ANSWERED_BY, ITSELF, VERDICT_FIELDS
-from verdict_cli.messages import Call, Output, Row, Stage, cost_of
+from verdict_cli.messages import Call, NamedValues, Output, Row, Stage, cost_of
 from verdict_cli.plan.node import Escalation, Node
 from verdict_cli.run.attempts import Context, draw
 from verdict_cli.run.node_run import answer_node, calls_of, fails_row
@@ -24,7 +24,7 @@ async def escalate_answer(
     node: Node,
     escalation: Escalation,
     row: Row,
-    previous: Mapping[str, Any],
+    previous: NamedValues,
     context: Context,
     calls: list[Call],
 ) -> tuple[Output | None, AnsweringStage]:
@@ -57,10 +57,10 @@ async def escalate_answer(
 async def _same_verdict(
     node: Node,
     row: Row,
-    previous: Mapping[str, Any],
+    previous: NamedValues,
     context: Context,
     calls: list[Call],
-    output: Mapping[str, Any],
+    output: NamedValues,
 ) -> bool | None:
     """Whether the last stage gives the same choice, score or (without either) output; None if it gives none."""
     try:
@@ -73,7 +73,7 @@ async def _same_verdict(
     return all(last.get(name) == output[name] for name in names if name != "explanation")
 
 
-def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
+def doubtful(escalation: Escalation, values: NamedValues) -> bool:
     """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
     doubts = escalation.when(values)
     if not isinstance(doubts, bool):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
@@ -24,7 +23,16 @@ from verdict_cli.llm.providers.token_counts import (
     text_counter,
     thinking_tokens,
 )
-from verdict_cli.messages import Alternative, Answer, Reply, Request, Row, Usage, sum_usd
+from verdict_cli.messages import (
+    Alternative,
+    Answer,
+    NamedValues,
+    Reply,
+    Request,
+    Row,
+    Usage,
+    sum_usd,
+)
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
@@ -60,7 +68,7 @@ def runs_of_nodes(plan: Plan, row: Row) -> Counter[int]:
         return Counter()
 
 
-def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None) -> Counter[int]:
+def _runs(plan: Plan, around: tuple[int, ...], values: NamedValues | None) -> Counter[int]:
     """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
 
     def holds(numbers: Iterable[int]) -> bool:
@@ -335,7 +343,7 @@ def _with_every_call(plan: Plan) -> Plan:
     return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
 
 
-def _always(_: Mapping[str, Any]) -> bool:
+def _always(_: NamedValues) -> bool:
     return True
 
 

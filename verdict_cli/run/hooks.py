@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from verdict_cli.errors import Problem
-from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import JsonObject, Reply, Request
 from verdict_cli.registry import feature_part
 from verdict_cli.run_facts import RunFacts
 
@@ -44,7 +44,7 @@ class CallPool(Protocol):
 class OtherEstimate(Struct, frozen=True):
     """What a run costs if its calls are answered in another way than one by one."""
 
-    document: dict[str, Any]
+    document: JsonObject
     """The estimate for `--json`."""
     sentence: str
     """The estimate as a line of `verdict estimate`."""

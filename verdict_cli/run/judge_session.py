@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from verdict_cli.config_model import display_value
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.chain import StopSignal
-from verdict_cli.messages import Call, Result, Row
+from verdict_cli.messages import Call, NamedValues, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
@@ -33,13 +33,13 @@ class RowInputs:
         self._id = str(keys.get("id", ""))
         self._folder = folder
 
-    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+    def row(self, values: NamedValues, index: int = 0) -> Row:
         """The values as row ``index``.
 
         DataError where a column that a unit uses is missing, `dataset.schema` is broken, or a prompt names a column in
         braces without `source.`. Columns that only metrics and gates use, such as labels, may be missing.
         """
-        source: Mapping[str, Any] = rename_columns(self._columns, values)
+        source: NamedValues = rename_columns(self._columns, values)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 columns = ", ".join(map(repr, source)) or "none"
@@ -108,7 +108,7 @@ class JudgeSession:
         self._context.pinned, self.pinned = await run_pinned(self.plan, self._context)
         return self
 
-    def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
+    def row(self, given: NamedValues, index: int = 0) -> Row:
         """The values as row ``index``. DataError for a row that the pipeline cannot take."""
         return self._sources.row(given, index)
 
@@ -118,7 +118,7 @@ class JudgeSession:
 
     async def judge_all(
         self,
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[NamedValues],
         convert: Callable[[Result], T],
         concurrency: int,
         first: int = 0,

@@ -13,6 +13,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.check_evaluations import PossibleValues
 
 MOST_LABELS = 1_000
@@ -61,7 +62,7 @@ class LabelCounts(Struct):
         for value in self.possible.values or ():
             self.counts[label_value_key(value)] = [0, value]
 
-    def add(self, index: int, source: Mapping[str, Any]) -> None:
+    def add(self, index: int, source: NamedValues) -> None:
         """Count the label of a row."""
         values = {"source": source}
         try:
@@ -89,7 +90,7 @@ class LabelCounts(Struct):
             )
             self._found_bad(message, self._field(value))
 
-    def _note_prediction(self, values: Mapping[str, Any]) -> None:
+    def _note_prediction(self, values: NamedValues) -> None:
         if self.prediction is None:
             return
         with suppress(RowError):  # the report counts such rows

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from verdict_cli.errors import JournalError, UsageError
 from verdict_cli.language.load import load, validate_document
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.digests import check_digests, file_digest, with_changed_spec
@@ -167,7 +168,7 @@ class StoredRun(Struct, frozen=True):
 
     facts: RunFacts
     files: dict[str, str]
-    columns: dict[str, Any]
+    columns: JsonObject
 
 
 def stored_run(database: Database, directory: RunDirectory) -> StoredRun | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import shown
 from verdict_cli.llm.model_families import is_decision_model
 from verdict_cli.llm.providers.model_checks import with_seen_images
-from verdict_cli.messages import Call, Message, Output, Request, Row
+from verdict_cli.messages import Call, JsonObject, Message, NamedValues, Output, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.node import CITATIONS, Cast, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
@@ -40,7 +40,7 @@ def written_id(node: Node, row: Row) -> str:
     )
 
 
-def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+def node_values(node: Node, row: Row, previous: NamedValues) -> JsonObject:
     """The values of expressions at a node."""
     values = {
         "source": row.source,
@@ -54,15 +54,15 @@ def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, 
 class NodeAnswer(NamedTuple):
     """A node's answer: the values of expressions, the (first) response, and the output that is passed on."""
 
-    values: dict[str, Any]
-    response: dict[str, Any]
-    output: dict[str, Any]
+    values: JsonObject
+    response: JsonObject
+    output: JsonObject
 
 
 async def answer_node(
     node: Node,
     row: Row,
-    previous: Mapping[str, Any],
+    previous: NamedValues,
     context: Context,
     calls: list[Call],
     stage: int = 0,
@@ -108,10 +108,10 @@ async def answer_node(
 def passed_on(
     node: Node,
     work: LLMNode,
-    values: dict[str, Any],
-    response: dict[str, Any],
-    output: dict[str, Any],
-) -> dict[str, Any]:
+    values: JsonObject,
+    response: JsonObject,
+    output: JsonObject,
+) -> JsonObject:
     """What a unit passes on of its output."""
     if work.process is not None:
         output = work.process(values | {"response": response, "output": output})
@@ -121,10 +121,10 @@ def passed_on(
 
 
 async def _each(
-    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]],
+    response: Callable[[int, list[Call]], Awaitable[JsonObject]],
     arrangements: Sequence[object],
     calls: list[Call],
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The responses to all arrangements, requested concurrently; their calls are added to ``calls`` in order.
 
     All are waited for, since they are paid for. Then an error that stops the run is raised, else the first failure.
@@ -158,16 +158,16 @@ class _NodeCall(Struct, frozen=True):
     work: LLMNode
     row: Row
     context: Context
-    values: Mapping[str, Any]
-    given: dict[str, Any]
+    values: NamedValues
+    given: JsonObject
     arrangements: tuple[tuple[int, ...], ...]
     first: int
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
     written: str
-    combined: list[dict[str, Any]] = []
+    combined: list[JsonObject] = []
 
-    async def response(self, index: int, calls: list[Call]) -> dict[str, Any]:
+    async def response(self, index: int, calls: list[Call]) -> JsonObject:
         """The response to one arrangement: one call, or two where the extractor structures the text of the first."""
         work, reading, arrangement = self.work, self.work.reading, self.arrangements[index]
         values = self.values
@@ -210,12 +210,12 @@ class _NodeCall(Struct, frozen=True):
             CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
         )
 
-    def _ask(self, request: Request, calls: list[Call]) -> Awaitable[dict[str, Any]]:
+    def _ask(self, request: Request, calls: list[Call]) -> Awaitable[JsonObject]:
         """The response to a request, which is the whole of one."""
         spec = CallSpec(request, self.models, self.work.reading, self._accept)
         return answer(spec, self.context, calls)
 
-    def _question(self, prompt: StatePrompt, values: Mapping[str, Any], index: int) -> Request:
+    def _question(self, prompt: StatePrompt, values: NamedValues, index: int) -> Request:
         """The request for a decision model."""
         work = self.work
         assert work.judged is not None
@@ -253,7 +253,7 @@ class _NodeCall(Struct, frozen=True):
             **others,
         )
 
-    def _accept(self, response: dict[str, Any]) -> None:
+    def _accept(self, response: JsonObject) -> None:
         """Raise ReplyError for a response that breaks one of the unit's `validate` rules."""
         output = response
         if len(self.arrangements) == 1:
@@ -267,7 +267,7 @@ class _NodeCall(Struct, frozen=True):
                 raise ReplyError(broken, kind="invalid")
 
 
-def _accept_any(response: dict[str, Any]) -> None:
+def _accept_any(response: JsonObject) -> None:
     """The text of the first of two calls is checked by the second; the rules of a unit hold for its whole response."""
 
 
@@ -275,7 +275,7 @@ _ABSENT: Any = object()
 """In place of a value that nothing gives, so that the field's default is used."""
 
 
-def _cast_value(cast: Cast, row: Row, values: Mapping[str, Any]) -> Any:
+def _cast_value(cast: Cast, row: Row, values: NamedValues) -> Any:
     """The value of an input field: what the path gives, else the row's column, where the field has a default."""
     if cast.path is None:
         return _ABSENT
@@ -287,11 +287,11 @@ def _cast_value(cast: Cast, row: Row, values: Mapping[str, Any]) -> Any:
         return row.source.get(cast.field, _ABSENT)
 
 
-def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+def _input(node: Node, row: Row, previous: NamedValues) -> JsonObject:
     values = {"source": row.source, "previous": previous}
     if row.entry is not None:
         values |= row.entry.names
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
     for cast in node.casts:
         try:
             value = _cast_value(cast, row, values)
@@ -312,14 +312,12 @@ def calls_of(node: Node) -> int:
     return len(node.work.unit.option_orders(0)) * node.work.reading.calls
 
 
-def broken_rule(node: Node, values: Mapping[str, Any]) -> str:
+def broken_rule(node: Node, values: NamedValues) -> str:
     """A message for the first `validate` rule that does not hold, "" when all hold."""
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def propagated(
-    node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]
-) -> dict[str, Any]:
+def propagated(node: Node, values: NamedValues, response: Output, output: JsonObject) -> JsonObject:
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType, without_null
-from verdict_cli.messages import Call, Failure, Output, Result, cost_of
+from verdict_cli.messages import Call, Failure, JsonObject, NamedValues, Output, Result, cost_of
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.scope import RESULT_ROOTS, ResultScope
 from verdict_cli.run.preflight import models_in_use
 
 
-def outcome(plan: Plan, result: Result) -> dict[str, Any]:
+def outcome(plan: Plan, result: Result) -> JsonObject:
     """`{"status", "id", "output", "failure", "calls", "cost_usd"}`.
 
     ``output`` is the output of the last step, by unit where it has several; None for a row that failed or abstained.
@@ -33,7 +33,7 @@ def outcome(plan: Plan, result: Result) -> dict[str, Any]:
     }
 
 
-def given(plan: Plan, result: Result) -> Mapping[str, Any]:
+def given(plan: Plan, result: Result) -> NamedValues:
     """The output of the last step: its fields, or the outputs by id where it has several units."""
     last = plan.output_node
     if last is not None:

@@ -32,7 +32,7 @@ from verdict_cli.language.fields.types import TranscriptType
 from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.messages import Usage
+from verdict_cli.messages import NamedValues, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.check_evaluations import PossibleValues, possible_values
 from verdict_cli.plan.node import LiteralBrace, LLMNode, Node, Plan
@@ -249,11 +249,11 @@ def _first_columns(dataset: Dataset) -> dict[str, None]:
     return dict.fromkeys(name for row in islice(stream_rows(bare), _PEEKED) for name in row.source)
 
 
-def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
+def _row_filter(where: Expression | None) -> Callable[[NamedValues], bool] | None:
     if where is None:
         return None
 
-    def is_selected(row: Mapping[str, Any]) -> bool:
+    def is_selected(row: NamedValues) -> bool:
         value = where({"source": row})
         if not isinstance(value, bool):  # the text "false" would select the row
             message = f"`{where.text}` gives {value!r:.80}, not true or false"
@@ -443,7 +443,7 @@ class _Checks:
         )
         return self._ids is not None or self._traced_plan is not None or any(checked)
 
-    def add(self, index: int, source: Mapping[str, Any]) -> None:
+    def add(self, index: int, source: NamedValues) -> None:
         """Check a row."""
         self._note_identity(source)
         for brace in self._braces:
@@ -462,7 +462,7 @@ class _Checks:
             hint = "leave --trace out; `verdict export` takes ids of any form"
             raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
 
-    def _note_forms(self, index: int, source: Mapping[str, Any]) -> None:
+    def _note_forms(self, index: int, source: NamedValues) -> None:
         """Note the columns whose values have another form than the pipeline needs."""
         for column in self._conversations:
             if column in source and not _is_conversation(source[column]):
@@ -472,7 +472,7 @@ class _Checks:
                 count, first = self._not_lists.get(column, (0, index))
                 self._not_lists[column] = (count + 1, first)
 
-    def _note_identity(self, source: Mapping[str, Any]) -> None:
+    def _note_identity(self, source: NamedValues) -> None:
         if self._ids is None or self._identity is None:
             return
         identity = row_identity(self._identity, source)

@@ -20,7 +20,7 @@ from verdict_cli.language.fields.types import (
     UnknownType,
     without_null,
 )
-from verdict_cli.messages import Result
+from verdict_cli.messages import JsonObject, Result
 from verdict_cli.plan.levels import ITEM_COLUMN, in_lists
 from verdict_cli.plan.node import Node, Plan
 from verdict_cli.storage.datasets.dataset import Dataset, rename_columns
@@ -126,7 +126,7 @@ def _entries_type(plan: Plan, node: Node) -> FieldType:
     return kind
 
 
-def _declared_schema(kind: FieldType) -> dict[str, Any]:
+def _declared_schema(kind: FieldType) -> JsonObject:
     """The field's JSON Schema, which says of an ordered scale that it is one, and of a distribution its values."""
     if isinstance(kind, DistributionType):
         keys = orjson.loads(encode_json_text(dict.fromkeys(kind.scale.values() or ())))

@@ -15,7 +15,7 @@ from verdict_cli.errors import (
     RowError,
     VerdictError,
 )
-from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
+from verdict_cli.messages import Call, Failure, JsonObject, Output, Result, Row, Stage
 from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
@@ -105,7 +105,7 @@ class RowRunner:
         self.context = context
         self.level = level
         self.outputs: list[Any] = [None] * len(plan.nodes)
-        self.previous: dict[str, Any] = {}
+        self.previous: JsonObject = {}
         for index, output in known.items():
             self.outputs[index] = self.previous[plan.nodes[index].id] = output
         self.calls: dict[int, list[Call]] = {}
@@ -208,7 +208,7 @@ class RowRunner:
             )
         return self.conditions[condition]
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> JsonObject:
         """What the list of an `each` and conditions see."""
         names = self.row.entry.names if self.row.entry is not None else {}
         return {"source": self.row.source, "previous": self.previous, **names}

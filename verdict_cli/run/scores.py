@@ -9,7 +9,7 @@ from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
-from verdict_cli.messages import Result
+from verdict_cli.messages import NamedValues, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.observer import JudgedSpan, Score
 
@@ -21,13 +21,13 @@ _HEX = {
 """The ids of OpenTelemetry; one of zeros alone is none."""
 
 
-def judged_span(plan: Plan, source: Mapping[str, Any]) -> JudgedSpan | None:
+def judged_span(plan: Plan, source: NamedValues) -> JudgedSpan | None:
     """The span that the row judges; None where `dataset.trace` is not set or gives nothing for this row."""
     trace = None if plan.trace is None else _identity(plan, "trace", source)
     return None if trace is None else JudgedSpan(trace, _identity(plan, "span", source))
 
 
-def check_judged_span(plan: Plan, source: Mapping[str, Any]) -> str:
+def check_judged_span(plan: Plan, source: NamedValues) -> str:
     """Why no event can be sent to the span that the row judges, "" if it can, or if the row has none."""
     for key, length in (("trace", 32), ("span", 16)):
         expression = getattr(plan, key)
@@ -46,7 +46,7 @@ def check_judged_span(plan: Plan, source: Mapping[str, Any]) -> str:
     return ""
 
 
-def _identity(plan: Plan, key: str, source: Mapping[str, Any]) -> str | None:
+def _identity(plan: Plan, key: str, source: NamedValues) -> str | None:
     expression = getattr(plan, key)
     try:
         value = None if expression is None else expression({"source": source})
@@ -63,7 +63,7 @@ def result_scores(plan: Plan, result: Result) -> Iterator[Score]:
         )
 
 
-def output_scores(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Score]:
+def output_scores(plan: Plan, outputs: NamedValues) -> Iterator[Score]:
     """A score for each number, boolean and value of a scale in the outputs of the last step, which are given by unit.
 
     It is named `PIPELINE.FIELD`, or `PIPELINE.UNIT.FIELD` if the last step has several units.

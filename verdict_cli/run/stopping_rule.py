@@ -10,15 +10,16 @@ largest that the scale allows, which counts as one observation, so that equal fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.early_stopping import EarlyStop, Mean
 from verdict_cli.run.attempts import draw
 
 
-def is_decided(early: EarlyStop, values: Sequence[Mapping[str, Any]], left: int) -> bool:
+def is_decided(early: EarlyStop, values: Sequence[NamedValues], left: int) -> bool:
     """Whether the result of the pool is the same with ``left`` more values, at the layer's confidence.
 
     ``values`` are those that are pooled, by field, in order of definition. Fewer than the pool's quorum decide nothing.

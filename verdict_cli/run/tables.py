@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.middleware.replies import free_reply
-from verdict_cli.messages import Failure, sum_usd
+from verdict_cli.messages import Failure, JsonObject, sum_usd
 from verdict_cli.run_facts import Counts
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import RowCall, StoredCall, StoredRow
@@ -54,7 +54,7 @@ class TableColumns(Struct, frozen=True):
     def from_json(cls, fields: Any) -> TableColumns:
         """The columns of `as_json`. DataError for anything else."""
         kinds = msgspec.convert(fields["kinds"], dict[str, ColumnKind])
-        schemas = msgspec.convert(fields["declared"], dict[str, dict[str, Any]])
+        schemas = msgspec.convert(fields["declared"], dict[str, JsonObject])
         return cls(kinds, {name: DeclaredType(schema) for name, schema in schemas.items()})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import ValidationError
 
 from verdict_cli.errors import DataError, JournalError, Problem
+from verdict_cli.messages import NamedValues
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.run_facts import RunFacts
@@ -22,7 +23,7 @@ _REQUIRED = frozenset({"row", "call", "attempt", "status", "unit"})
 """Columns that have a value in every row."""
 
 
-def facts_of(fields: Mapping[str, Any]) -> RunFacts:
+def facts_of(fields: NamedValues) -> RunFacts:
     """The facts that the fields of a `run.json` say. ValueError, which names the field, for a value that no run writes."""
     try:
         facts = RunFacts.from_json(fields)

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from verdict_cli.language.evaluations import Evaluation, Evaluations
 from verdict_cli.language.metric_registry import AVERAGED, GOLD_ESTIMATES, METRICS, MetricInput
+from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
@@ -132,7 +132,7 @@ def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: D
     return metrics_with_intervals({metric: mean}, sample, draw)[metric]
 
 
-def confusion_counts(data: EvaluationData, rows: Ints) -> dict[str, Any]:
+def confusion_counts(data: EvaluationData, rows: Ints) -> JsonObject:
     """The confusion matrix: rows by target, columns by prediction; the label None is "no prediction"."""
     target, prediction = data.target[rows], data.prediction[rows]
     prediction = np.where(prediction == MISSING, len(data.labels), prediction)

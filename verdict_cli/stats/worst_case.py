@@ -8,12 +8,12 @@ error alike (Imbens and Manski, 2004). Gates, gates against a baseline and compa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from verdict_cli.language.metric_registry import MetricInput, find_metric
+from verdict_cli.messages import JsonObject
 from verdict_cli.stats.columns.column import (
     MISSING,
     NUMERIC,
@@ -165,7 +165,7 @@ def _without_outcome(data: EvaluationData, absent: RowMask, cluster: Ints | None
         codes = np.where(absent, MISSING, column.codes).astype(np.int32)
         return replace(column, numbers=np.where(absent, np.nan, column.numbers), codes=codes)
 
-    columns: dict[str, Any] = {
+    columns: JsonObject = {
         name: emptied(getattr(data, name)) for name in COLUMNS if name != "targets"
     }
     count = int(absent.sum())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from verdict_cli.errors import OutputError
+from verdict_cli.messages import NamedValues
 from verdict_cli.regex import regex
 
 _URL = regex(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
@@ -66,7 +66,7 @@ def output_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def write_rows(path: Path, rows: Iterable[NamedValues]) -> int:
     """Write rows as a JSONL file, atomically, and return their number. Raises OutputError if that fails."""
     count = 0
     with replacing(path) as part, part.open("wb") as file:

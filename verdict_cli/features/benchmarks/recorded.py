@@ -19,7 +19,7 @@ from verdict_cli.errors import DataError, Problem, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.messages import JsonObject, NamedValues
 
-CaseRows = Iterable[dict[str, Any]]
+CaseRows = Iterable[JsonObject]
 CaseInputs = tuple[CaseRows, CaseRows]
 """The rows of a dataset, and the recorded replies to them."""
 REMAKE = (

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from verdict_cli.messages import JsonObject
 from verdict_cli.plural import plural
 from verdict_cli.storage.tables.human_labels import FILE as LABELS
 
-Rows = Iterator[dict[str, Any]]
+Rows = Iterator[JsonObject]
 
 ROWS_PER_GROUP = 1_000
 """Rows of a Parquet row group: what is in memory at once."""

@@ -28,7 +28,7 @@ from verdict_cli.registry import Registry
 from verdict_cli.storage.datasets.files import open_bytes
 from verdict_cli.storage.datasets.json_files import jsonl_records, parse_json_line
 
-LogRow = dict[str, Any]
+LogRow = JsonObject
 LogReader = Callable[[Path], Iterator[LogRow]]
 
 LOG_FORMATS: Registry[LogReader] = Registry(

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from time import monotonic
-from typing import Any
 
 import orjson
 
 from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.messages import JsonObject
 from verdict_cli.storage.database.database import RUN_DB
 from verdict_cli.storage.database.segments import (
     INTERVAL_S,
@@ -89,7 +89,7 @@ def writer_of(directory: RunStore) -> dict[str, str]:
     return json_object(directory.folder.read(WRITER))
 
 
-def json_object(content: bytes | None) -> dict[str, Any]:
+def json_object(content: bytes | None) -> JsonObject:
     """The object in JSON; an empty one for anything else."""
     try:
         value = orjson.loads(content or b"{}")

@@ -10,9 +10,8 @@ from __future__ import annotations
 import random
 import zlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import combinations
-from typing import Any
 
 from msgspec import Struct
 
@@ -35,7 +34,7 @@ from verdict_cli.plan.node import Plan
 
 Rewards = list[float | None]
 """Of each rollout; None where it has none."""
-JudgeRows = Callable[[Sequence[Mapping[str, Any]]], Awaitable[list[Result]]]
+JudgeRows = Callable[[Sequence[NamedValues]], Awaitable[list[Result]]]
 
 
 class GroupJudge(Struct, frozen=True):

@@ -38,12 +38,13 @@ from verdict_cli.features.server.service import (
     ServeSettings,
     Service,
 )
+from verdict_cli.messages import JsonObject
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
 from verdict_cli.run.outcome import floors
 
-RowBody = dict[str, Any]
+RowBody = JsonObject
 Deadline = Annotated[float, Field(gt=0, description="Seconds, at most the deadline of the server.")]
 
 
@@ -82,7 +83,7 @@ class JudgeResponse(BaseModel):
     ]
     id: str | int
     output: Annotated[
-        dict[str, Any] | None,
+        JsonObject | None,
         Field(description="The output of the last step; null for a failed row."),
     ]
     failure: FailedRow | None
@@ -138,7 +139,7 @@ class ErrorResponse(BaseModel):
 OPEN_PATHS = ("/health", "/health/live", "/health/ready")
 """Endpoints that need no token."""
 _OPTIONS = orjson.OPT_NON_STR_KEYS
-_ERRORS: dict[int | str, dict[str, Any]] = {
+_ERRORS: dict[int | str, JsonObject] = {
     status: {"model": ErrorResponse, "description": description}
     for status, description in {
         401: "The token is missing or wrong.",
@@ -148,7 +149,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         503: "The server is stopping, or its budget is spent.",
     }.items()
 }
-_FAILED: dict[int | str, dict[str, Any]] = {
+_FAILED: dict[int | str, JsonObject] = {
     502: {"model": JudgeResponse, "description": "The judgement failed (policy `closed`)."},
     504: {"model": JudgeResponse, "description": "The deadline passed (policy `closed`)."},
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.features.server.service import Service, ServiceAnswer
 from verdict_cli.language.conversation import ConversationError, content_text, read_conversation
+from verdict_cli.messages import JsonObject, NamedValues
 
 MAIN_FIELDS = ("score", "choice", "ranking", "value")
 """The field that is the text of the message, where the output has several: the first of these, else the output as JSON."""
@@ -27,21 +28,21 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str
-    messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    messages: Annotated[list[JsonObject], Field(min_length=1)]
     row: Annotated[
-        dict[str, Any] | None,
+        JsonObject | None,
         Field(
             description="The columns of the row (`extra_body` of the SDKs). Without it they come from the messages."
         ),
     ] = None
     n: Annotated[int, Field(ge=1, le=1)] = 1
     stream: bool = False
-    stream_options: dict[str, Any] | None = None
-    response_format: dict[str, Any] | None = None
+    stream_options: JsonObject | None = None
+    response_format: JsonObject | None = None
     tools: list[Any] | None = None
 
 
-def chat_row(messages: list[dict[str, Any]]) -> dict[str, Any]:
+def chat_row(messages: list[JsonObject]) -> JsonObject:
     """The columns that messages give: `messages`, `prompt` (the last user turn) and `response` (the assistant's turn behind it).
 
     A last message that is a JSON object adds its keys. DataError if the messages are not a conversation.
@@ -52,7 +53,7 @@ def chat_row(messages: list[dict[str, Any]]) -> dict[str, Any]:
         raise DataError(
             Problem("schema", f"messages{error}", "send messages of the form {role, content}")
         ) from None
-    row: dict[str, Any] = {"messages": conversation}
+    row: JsonObject = {"messages": conversation}
     for message in conversation:
         text = content_text(message["content"])
         if message["role"] == "user":
@@ -67,7 +68,7 @@ def chat_row(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {**row, **columns} if isinstance(columns, dict) else row
 
 
-def verdict_as_text(output: Mapping[str, Any]) -> str:
+def verdict_as_text(output: NamedValues) -> str:
     """The verdict as text: the only field, else the main one, else all of them as JSON."""
     names = list(output) if len(output) == 1 else [name for name in MAIN_FIELDS if name in output]
     value = output[names[0]] if names else output
@@ -92,14 +93,14 @@ class RequestedForm:
         self.kind = str(response_format.get("type"))
         if self.kind not in ("text", "json_object", "json_schema"):
             raise UnfitFormError(f"`response_format` has no type {self.kind!r:.40}")
-        self.schema: dict[str, Any] = (response_format.get("json_schema") or {}).get("schema") or {}
+        self.schema: JsonObject = (response_format.get("json_schema") or {}).get("schema") or {}
         absent = [name for name in self.schema.get("required", ()) if name not in fields]
         if absent:
             raise UnfitFormError(
                 f"the judge gives {', '.join(fields)}, and the schema requires {', '.join(absent)}"
             )
 
-    def text(self, output: Mapping[str, Any]) -> str:
+    def text(self, output: NamedValues) -> str:
         """The output as the text of a message. UnfitFormError where it breaks the schema."""
         if self.kind == "text":
             return verdict_as_text(output)
@@ -126,7 +127,7 @@ class UnfitFormError(Exception):
     """The verdict cannot have the form that a request asks for."""
 
 
-def completion(name: str, answer: ServiceAnswer, content: str) -> dict[str, Any]:
+def completion(name: str, answer: ServiceAnswer, content: str) -> JsonObject:
     """The chat completion of a judged row."""
     usage = answer.usage
     return {
@@ -150,7 +151,7 @@ def completion(name: str, answer: ServiceAnswer, content: str) -> dict[str, Any]
     }
 
 
-def stream_of(whole: Mapping[str, Any], *, with_usage: bool) -> bytes:
+def stream_of(whole: NamedValues, *, with_usage: bool) -> bytes:
     """The completion as server-sent events: one chunk with the text, one that ends it, and with usage one that has it."""
     head = {
         **{key: whole[key] for key in ("id", "created", "model")},
@@ -168,7 +169,7 @@ def stream_of(whole: Mapping[str, Any], *, with_usage: bool) -> bytes:
     return b"\n\n".join([*events, b"data: [DONE]", b""])
 
 
-def request_error(code: str, message: str) -> dict[str, Any]:
+def request_error(code: str, message: str) -> JsonObject:
     """An error of a request as the API's clients read it."""
     return {
         "error": {
@@ -183,7 +184,7 @@ def request_error(code: str, message: str) -> dict[str, Any]:
 def chat_endpoints(app: FastAPI, service: Service, respond: Callable[..., Response]) -> None:
     """Add the endpoints; ``respond(document, status)`` makes a JSON response."""
 
-    def model() -> dict[str, Any]:
+    def model() -> JsonObject:
         name = service.active.plan.name
         return {"id": name, "object": "model", "created": 0, "owned_by": "verdict"}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +13,7 @@ from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import NO_EXTRAS, Concurrency, Config
 from verdict_cli.errors import UsageError
+from verdict_cli.messages import NamedValues
 from verdict_cli.run.event_loop import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.observer import RunObserver
@@ -108,7 +108,7 @@ def serve(
     *,
     options: ModelOptions,
     serving: ServeOptions,
-    extras: Mapping[str, Any] = NO_EXTRAS,
+    extras: NamedValues = NO_EXTRAS,
 ) -> None:
     """Serve a judge over HTTP: /judge, /v1/chat/completions, /v1/decisions, /health, /metrics.
 

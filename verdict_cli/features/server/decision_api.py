@@ -21,7 +21,7 @@ from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.questions import question_form
 from verdict_cli.language.units.base import VERDICT_FIELDS
-from verdict_cli.messages import Option, Question, Result, plain_text
+from verdict_cli.messages import JsonObject, NamedValues, Option, Question, Result, plain_text
 from verdict_cli.plan.node import Plan
 
 MOST_QUESTIONS = 400
@@ -36,7 +36,7 @@ class DecisionsRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
     model: str
     input: Any
-    questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_QUESTIONS)]
+    questions: Annotated[list[JsonObject], Field(min_length=1, max_length=MOST_QUESTIONS)]
 
 
 class SystemOneRequest(BaseModel):
@@ -45,7 +45,7 @@ class SystemOneRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
     model: str
     state: Any
-    questions: Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=MOST_QUESTIONS)]
+    questions: Annotated[dict[str, JsonObject], Field(min_length=1, max_length=MOST_QUESTIONS)]
 
 
 class Verdict(Struct, frozen=True):
@@ -94,7 +94,7 @@ class Verdict(Struct, frozen=True):
         other_count = max(1, len(values) - 1)
         return [sure if other == value else (1 - sure) / other_count for other in values]
 
-    def check(self, question: Mapping[str, Any], options: Sequence[Any]) -> None:
+    def check(self, question: NamedValues, options: Sequence[Any]) -> None:
         """Raise DataError for a question that the judge does not answer."""
         kind = _KINDS.get(str(question.get("type")))
         fits = kind == self.question.kind
@@ -107,7 +107,7 @@ class Verdict(Struct, frozen=True):
                 f"the judge answers a {self.question.kind} of {', '.join(self.tokens)}: ask for that"
             )
 
-    def summary(self, values: Sequence[Any], ps: Sequence[float]) -> dict[str, Any]:
+    def summary(self, values: Sequence[Any], ps: Sequence[float]) -> JsonObject:
         """What both forms say of a score, or of a choice among these values."""
         kind = self.question.kind
         best = max(zip(values, ps, strict=True), key=itemgetter(1))[0]
@@ -170,7 +170,7 @@ def _verdict(service: Service, model: str) -> Verdict:
     return verdict
 
 
-def _values(question: Mapping[str, Any]) -> list[Any]:
+def _values(question: NamedValues) -> list[Any]:
     """The options or levels of a question in OpenAI's form."""
     listed = question.get("choices", question.get("levels"))
     return [
@@ -179,13 +179,13 @@ def _values(question: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _columns(state: Any) -> dict[str, Any]:
+def _columns(state: Any) -> JsonObject:
     return dict(state) if isinstance(state, Mapping) else {TEXT_COLUMN: state}
 
 
-def _columns_of_input(request_input: Any) -> dict[str, Any]:
+def _columns_of_input(request_input: Any) -> JsonObject:
     """The columns of OpenAI's input: the fields of its objects, and its texts."""
-    columns: dict[str, Any] = {}
+    columns: JsonObject = {}
     texts: list[str] = []
     for item in request_input if isinstance(request_input, list) else [{"content": request_input}]:
         content = item.get("content") if isinstance(item, Mapping) else item
@@ -200,7 +200,7 @@ def _columns_of_input(request_input: Any) -> dict[str, Any]:
 
 
 async def _judged(
-    service: Service, columns: Mapping[str, Any], questions: Sequence[Mapping[str, Any]]
+    service: Service, columns: NamedValues, questions: Sequence[NamedValues]
 ) -> list[Result]:
     """The results, in order. Raises DataError where a row failed."""
     rows = []
@@ -219,7 +219,7 @@ def _confidence(ps: Sequence[float]) -> float:
     return 1.0 if len(ps) < 2 else max(0.0, (len(ps) * max(ps) - 1) / (len(ps) - 1))
 
 
-def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]) -> dict[str, Any]:
+def _openai_answer(verdict: Verdict, result: Result, question: NamedValues) -> JsonObject:
     ps = verdict.probabilities(result)
     if ps is None:
         return {"type": "refusal"}
@@ -239,11 +239,11 @@ def _openai_answer(verdict: Verdict, result: Result, question: Mapping[str, Any]
     return {**verdict.summary(values, ps), "probabilities": listed}
 
 
-def _system_one_answer(verdict: Verdict, ps: Sequence[float]) -> dict[str, Any]:
+def _system_one_answer(verdict: Verdict, ps: Sequence[float]) -> JsonObject:
     kind, tokens = verdict.question.kind, verdict.tokens
     if kind == "predicate":
         return {"type": "noul", "noul": ps[0]}
-    legend: dict[str, Any] = {}
+    legend: JsonObject = {}
     names = tokens
     if kind == "score":
         names = [str(index) for index in range(len(tokens))]
@@ -252,7 +252,7 @@ def _system_one_answer(verdict: Verdict, ps: Sequence[float]) -> dict[str, Any]:
     return {**verdict.summary(tokens, ps), **legend, "probabilities": probabilities}
 
 
-def _openai_usage(results: Sequence[Result]) -> dict[str, Any]:
+def _openai_usage(results: Sequence[Result]) -> JsonObject:
     usage = paid_usage(results)
     return {
         "input_tokens": usage.prompt_tokens,

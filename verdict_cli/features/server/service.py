@@ -39,7 +39,7 @@ from verdict_cli.language.fields.types import (
     is_image_url,
     without_null,
 )
-from verdict_cli.messages import Call, Failure, Result, Row, Usage
+from verdict_cli.messages import Call, Failure, JsonObject, NamedValues, Result, Row, Usage
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import cell_value
 from verdict_cli.plural import plural
@@ -250,7 +250,7 @@ class ActivePipeline(Struct, frozen=True):
         """The names of what a verdict has."""
         return tuple(self.plan.nodes[self.plan.outputs[-1]].output.fields)
 
-    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+    def row(self, values: NamedValues, index: int = 0) -> Row:
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
         columns = {**values, **rename_columns(self.columns, values)}
@@ -277,7 +277,7 @@ class ServiceAnswer(Struct, frozen=True):
     """The outcome of a row as a document, the HTTP status if it is the only row of a request, and the tokens of its calls."""
 
     status: int
-    document: dict[str, Any]
+    document: JsonObject
     usage: Usage = Usage()
 
 
@@ -353,7 +353,7 @@ class Service:
             limit_s if requested_s is None else min(requested_s, limit_s)
         )
 
-    async def judge_row(self, values: Mapping[str, Any], until: float) -> ServiceAnswer:
+    async def judge_row(self, values: NamedValues, until: float) -> ServiceAnswer:
         """Judge a row. One that is not done by the deadline fails with `deadline`.
 
         Raises DataError for a row that does not fit the pipeline, and Overloaded if there are too many.
@@ -380,7 +380,7 @@ class Service:
             status = 200
         return ServiceAnswer(status, document, paid_usage([result]))
 
-    async def results(self, values: Sequence[Mapping[str, Any]], until: float) -> list[Result]:
+    async def results(self, values: Sequence[NamedValues], until: float) -> list[Result]:
         """The results of rows, for decisions. Raises what `judge_row` does."""
         pipeline = self.active
         rows = [pipeline.row(columns, index) for index, columns in enumerate(values)]

@@ -19,6 +19,7 @@ from verdict_cli.language.fields.field_keys import FieldTypes, TypeTextError, re
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.written_number import quote_value
+from verdict_cli.messages import JsonObject
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -200,7 +201,7 @@ def _lambda_body(code: CodeType) -> str:
     return b"".join(body).decode(errors="replace")
 
 
-def _own_attributes(owner: Any) -> dict[str, Any]:
+def _own_attributes(owner: Any) -> JsonObject:
     """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
     if owner is None:
         return {}
@@ -208,7 +209,7 @@ def _own_attributes(owner: Any) -> dict[str, Any]:
     return dict(vars(owner) if get_attributes is None else get_attributes())
 
 
-def _defaults(unwrapped: Any) -> dict[str, Any]:
+def _defaults(unwrapped: Any) -> JsonObject:
     parameters = inspect.signature(unwrapped).parameters.values()
     return {
         parameter.name: parameter.default

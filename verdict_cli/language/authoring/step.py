@@ -76,7 +76,7 @@ class Step:
             )
         object.__setattr__(self, name, value)
 
-    def own_attributes(self) -> dict[str, Any]:
+    def own_attributes(self) -> JsonObject:
         """The attributes that Python code set, which are no keys of the language."""
         fields = self.language_class().model_fields
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,10 @@ from msgspec import Struct, structs
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.document.source_positions import Document, DocumentPath, ValueNode
+from verdict_cli.messages import NamedValues
 from verdict_cli.regex import regex
 
-Keys = Mapping[str, Any]
+Keys = NamedValues
 _PART = regex(r"(?:^|\.)([\w-]+)|\[(-?\d{1,9})\]")
 
 

@@ -30,7 +30,7 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.messages import JsonObject
+from verdict_cli.messages import JsonObject, NamedValues
 
 TURN = RecordType(
     {
@@ -45,7 +45,7 @@ TURNS = ListType(TURN)
 """The type of what `turns` gives."""
 
 
-class Turn(Mapping[str, Any]):
+class Turn(NamedValues):
     """A message of a conversation with those before it, which are taken from the conversation when they are read: copies
     for every turn would grow with the square of the turns.
 

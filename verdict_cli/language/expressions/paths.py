@@ -11,12 +11,13 @@ from msgspec import Struct
 from verdict_cli.config_model import HintedError
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, UnknownType
+from verdict_cli.messages import NamedValues
 
 ExpressionPath = tuple[str | int, ...]
 """A root (`source`, `previous`, `input`, `unit` …) and the keys and indices that follow it."""
 
 ExpressionPaths = tuple[ExpressionPath, ...]
-RowValues = Mapping[str, Any]
+RowValues = NamedValues
 """What a prompt or an expression sees at a row, by root."""
 
 _UNKNOWN = UnknownType()

@@ -11,7 +11,7 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extr
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.fields.types import RecordType, Values
 from verdict_cli.language.prompts.sections import append_data_notice, boundary, wrap_in_tags
-from verdict_cli.messages import Message, Reply, Request
+from verdict_cli.messages import Message, NamedValues, Reply, Request
 from verdict_cli.model import Model, ModelKey
 
 _TASK = (
@@ -29,9 +29,7 @@ class PostHocExtractor(Extractor):
     """The model that structures the text; by default the unit's own."""
 
     @python_constructor
-    def __init__(
-        self, model: str | Mapping[str, Any] | Sequence[Any] | None = None, **keys: Any
-    ) -> None:
+    def __init__(self, model: str | NamedValues | Sequence[Any] | None = None, **keys: Any) -> None:
         """Keys of a model, such as ``temperature``, belong to the named ``model``."""
         if not isinstance(model, str | Mapping | Sequence | None):
             raise UsageError(

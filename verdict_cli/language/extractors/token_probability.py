@@ -42,7 +42,7 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import Scale, Value
 from verdict_cli.language.scales.written_number import Tokens
-from verdict_cli.messages import Alternative, Reply, Request, is_number
+from verdict_cli.messages import Alternative, JsonObject, Reply, Request, is_number
 from verdict_cli.regex import regex
 
 _PIECE = regex(r"[^\W\d_]+|\d+|.", re.DOTALL)
@@ -58,7 +58,7 @@ class Support:
     """The value of each token of a scale; `cased` where two values differ only in case."""
 
     def __init__(self, scale: Scale) -> None:
-        folded: dict[str, Any] = {}
+        folded: JsonObject = {}
         self.cased = any(
             folded.setdefault(token.strip().casefold(), value) != value
             for token, value in scale.tokens()
@@ -110,7 +110,7 @@ def ambiguity(scale: Scale) -> str | None:
     words or pieces starts with its first piece, which must not start another value.
     """
     support = Support(scale)
-    starts: dict[str, Any] = {}
+    starts: JsonObject = {}
     for token, value in scale.tokens():
         piece = token.strip()
         first = _PIECE.match(piece)

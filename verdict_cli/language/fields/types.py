@@ -20,9 +20,9 @@ from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.conversation import ConversationError, number_messages
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.written_number import quote_value, strip_quotes
-from verdict_cli.messages import NamedValues
+from verdict_cli.messages import JsonObject, NamedValues
 
-Values = dict[str, Any]
+Values = JsonObject
 """Values by the names of their fields."""
 
 

@@ -48,7 +48,7 @@ class Examples(ConfigModel):
 
     file: str | None = None
     """The labelled rows: a dataset, relative to the pipeline file. The first 2,000 rows count."""
-    rows: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
+    rows: Annotated[tuple[JsonObject, ...], Field(min_length=1)] | None = None
     """The labelled rows themselves, in the place of a file."""
     k: Annotated[int, Field(ge=1, le=100), Whole] = 4
     """How many examples a prompt shows."""

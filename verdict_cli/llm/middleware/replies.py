@@ -24,7 +24,7 @@ from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.price_book import cache_saved_usd
-from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.messages import Ask, JsonObject, Reply, Request
 from verdict_cli.model import EndpointKey, Model
 from verdict_cli.storage.database.database import Database
 from verdict_cli.storage.database.records import CallContent, StoredCall
@@ -328,7 +328,7 @@ def question_key(request: Request) -> list[Any]:
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
-def _settings(model: Model) -> dict[str, Any]:
+def _settings(model: Model) -> JsonObject:
     """What the requests of a model have in common."""
     structured = {} if model.structured == "auto" else {"structured": model.structured}
     return model.sampling() | structured
@@ -338,7 +338,7 @@ class RequestDigests:
     """Computes the digests of requests. Each model's address and settings are looked up once."""
 
     def __init__(self) -> None:
-        self._settings: IdentityCache[dict[str, Any]] = IdentityCache()
+        self._settings: IdentityCache[JsonObject] = IdentityCache()
         self._urls: dict[EndpointKey, bytes] = {}
 
     def get(self, request: Request, *, of_row: bool = False) -> bytes | None:

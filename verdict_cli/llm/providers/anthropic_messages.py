@@ -27,7 +27,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     with_settings,
 )
 from verdict_cli.llm.providers.wire_values import object_at, objects
-from verdict_cli.messages import Message, Request
+from verdict_cli.messages import JsonObject, Message, NamedValues, Request
 from verdict_cli.model import Model
 
 SYSTEM = -1
@@ -72,11 +72,11 @@ def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-def marked_parts(message: Message, positions: Sequence[int]) -> list[dict[str, Any]]:
+def marked_parts(message: Message, positions: Sequence[int]) -> list[JsonObject]:
     """The message's texts and images, split at the positions; what ends at one of them is marked."""
     if not positions:
         return content_parts(message, text_part, _image)
-    parts: list[dict[str, Any]] = []
+    parts: list[JsonObject] = []
     start = 0
     for end in sorted({*positions, len(message.content)}):
         is_last = end == len(message.content)
@@ -111,12 +111,12 @@ _UNSUPPORTED = (
 """Keywords that the API's structured output refuses. They move into the description, where the model reads them."""
 
 
-def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> JsonObject:
     if request.top_logprobs:
         hint = "use a structured score, or a model whose API gives log-probabilities"
         raise Refused(f"model {request.model.name} returns no token log-probabilities", hint=hint)
     settings = request.model.sampling()
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "model": name,
         "max_tokens": settings.pop("max_tokens", _DEFAULT_MAX_TOKENS),
     }
@@ -132,7 +132,7 @@ def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     return with_settings(body, settings)
 
 
-def _content(request: Request) -> dict[str, Any]:
+def _content(request: Request) -> JsonObject:
     system, turns = split_system(request.messages)
     marks = cache_marks(request)
     messages = []
@@ -154,7 +154,7 @@ def _json_mode(model: Model, mode: JsonMode) -> JsonMode:
     return "prompt" if thinks else mode
 
 
-def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMode) -> None:
+def _ask_for_json(body: JsonObject, schema: NamedValues, mode: JsonMode) -> None:
     if mode == "schema":
         form = {"type": "json_schema", "schema": _supported(schema)}
         body["output_config"] = {"format": form}
@@ -163,7 +163,7 @@ def _ask_for_json(body: dict[str, Any], schema: Mapping[str, Any], mode: JsonMod
         body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
 
 
-def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model: str) -> None:
+def _think(body: JsonObject, settings: NamedValues, effort: str, model: str) -> None:
     if effort in _NO_THINKING:
         return
     if effort not in _THINKING_TOKENS:
@@ -181,7 +181,7 @@ def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model
     body["max_tokens"] += budget
 
 
-def _image(url: str) -> dict[str, Any]:
+def _image(url: str) -> JsonObject:
     embedded = data_url(url)
     if embedded is None:
         return {"type": "image", "source": {"type": "url", "url": url}}
@@ -209,7 +209,7 @@ def _supported(schema: Any) -> Any:
     return result
 
 
-def _to_chat(envelope: Envelope) -> dict[str, Any]:
+def _to_chat(envelope: Envelope) -> JsonObject:
     if envelope.get("type") == "error" or "content" not in envelope:
         return {"error": envelope.get("error") or "no content"}
     blocks = objects(envelope.get("content"))
@@ -235,7 +235,7 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     )
 
 
-def _usage(usage: Any) -> dict[str, Any] | None:
+def _usage(usage: Any) -> JsonObject | None:
     """OpenAI's form. Anthropic counts tokens read from and written to its cache apart from the others of the prompt."""
     if not isinstance(usage, Mapping) or "input_tokens" not in usage:
         return None
@@ -251,9 +251,9 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     }
 
 
-def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
+def _assemble(stream: Iterable[Envelope]) -> JsonObject:
+    whole: JsonObject = {}
+    blocks: dict[int, JsonObject] = {}
     ended = False
     for event in stream:
         match event.get("type"):
@@ -285,7 +285,7 @@ def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
     return {**whole, "content": [_block(blocks[index]) for index in sorted(blocks)]}
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
+def _block(block: JsonObject) -> JsonObject:
     deltas = block.pop("written")
     if block.get("type") == "tool_use":
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from verdict_cli.messages import Alternative
+from verdict_cli.messages import Alternative, NamedValues
 
 _SHARPNESS = 4.0
 """How fast a value's probability falls with its distance. With 4, the better of two values has 0.98 at full overlap."""
@@ -37,7 +37,7 @@ def nearest_value(position: float) -> int:
     return math.floor(position + 0.5)
 
 
-def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
+def fill(schema: NamedValues, answer: BaselineAnswer) -> Any:
     """A value that satisfies the schema.
 
     Enums are read worst first, numbers run from ``minimum`` (worst; 0 where there is none) to ``maximum``
@@ -72,14 +72,14 @@ def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
     return filled
 
 
-def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
+def _bounds(schema: NamedValues) -> tuple[float, float]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is None:
         low = 0 if high is None or high > 0 else high - 1
     return low, low + 1 if high is None else high
 
 
-def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
+def _fill_array(schema: NamedValues, answer: BaselineAnswer) -> list[Any]:
     items = schema.get("items", {"type": "string"})
     least = schema.get("minItems", 0)
     if "enum" in items and (schema.get("uniqueItems") or least == len(items["enum"])):
@@ -95,7 +95,7 @@ def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
     return values
 
 
-def token_values(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
+def token_values(schema: NamedValues | None) -> tuple[str, ...]:
     """The tokens, worst first, of a schema's only property; empty where it is not one with few values."""
     properties = list((schema or {}).get("properties", {}).values())
     if len(properties) != 1:

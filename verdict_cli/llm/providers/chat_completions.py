@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -29,7 +28,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     with_instruction,
 )
 from verdict_cli.llm.providers.wire_values import is_strict, object_at, objects, read_logprobs
-from verdict_cli.messages import Alternative, Message, Reply, Request
+from verdict_cli.messages import Alternative, JsonObject, Message, NamedValues, Reply, Request
 from verdict_cli.regex import regex
 
 _TAKES_COMPLETION_TOKENS = regex(r"(?:^|[/.])(?:o\d(?![a-z0-9])|gpt-[5-9])")
@@ -40,14 +39,14 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """Requests the reply as events, with its usage."""
 
 
-def arguments(request: Request, mode: JsonMode = "schema") -> dict[str, Any]:
+def arguments(request: Request, mode: JsonMode = "schema") -> JsonObject:
     """The request's arguments but the model's name, as the API names them."""
     return _arguments(request, mode) | _content(with_instruction(request, mode))
 
 
-def _arguments(request: Request, mode: JsonMode) -> dict[str, Any]:
+def _arguments(request: Request, mode: JsonMode) -> JsonObject:
     """All arguments but the messages: the same for all requests of a unit."""
-    settings: dict[str, Any] = request.model.sampling()
+    settings: JsonObject = request.model.sampling()
     schema = request.json_schema
     if schema is not None:
         if mode == "schema":
@@ -65,7 +64,7 @@ def _arguments(request: Request, mode: JsonMode) -> dict[str, Any]:
     return settings
 
 
-def _content(request: Request) -> dict[str, Any]:
+def _content(request: Request) -> JsonObject:
     messages = []
     for message in request.messages:
         messages.append({"role": message.role, "content": message_content(message)})
@@ -77,16 +76,16 @@ def message_content(message: Message) -> Any:
     return content_parts(message, text_part, _image) if message.images else message.content
 
 
-def text_part(text: str) -> dict[str, Any]:
+def text_part(text: str) -> JsonObject:
     """A text among other parts of a message."""
     return {"type": "text", "text": text}
 
 
-def _image(url: str) -> dict[str, Any]:
+def _image(url: str) -> JsonObject:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> JsonObject:
     settings = _arguments(request, mode)
     settings["model"] = name
     settings.pop("extra_headers", None)
@@ -154,19 +153,19 @@ _FINISH = {
 """What OpenAI calls the ends of replies that other servers name: Claude, Gemini, Mistral, DeepSeek, vLLM, and gateways."""
 
 
-def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
+def _reasoning(envelope: NamedValues, message: NamedValues) -> str:
     """The text of the model's thinking: beside the message (our own protocols), or under a key that servers add to it."""
     text = envelope.get("reasoning") or message.get("reasoning_content") or message.get("reasoning")
     return text if isinstance(text, str) else ""
 
 
-def name_in(values: Mapping[str, Any], key: str) -> str:
+def name_in(values: NamedValues, key: str) -> str:
     """A name from the server; "" for what is not a text, or too long for a name."""
     value = values.get(key)
     return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
 
 
-def _choice(envelope: Any, source: Source) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _choice(envelope: Any, source: Source) -> tuple[NamedValues, NamedValues]:
     if not isinstance(envelope, dict):
         raise broken_reply("the body is not a JSON object", source, OTHER_API)
     choices = envelope.get("choices")
@@ -183,7 +182,7 @@ def _choice(envelope: Any, source: Source) -> tuple[Mapping[str, Any], Mapping[s
     return choice, message
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def _text(message: NamedValues) -> str:
     """The arguments of a call of our own tool, else the content, its parts joined, else the first call's arguments."""
     content = message.get("content")
     if (

@@ -15,7 +15,15 @@ from verdict_cli.errors import Rejected
 from verdict_cli.llm.providers.decision_protocols import question_name
 from verdict_cli.llm.providers.http_errors import Source, broken_reply, stated_error
 from verdict_cli.llm.providers.wire_protocol import WireProtocol
-from verdict_cli.messages import Alternative, Answer, Question, Request, is_number
+from verdict_cli.messages import (
+    Alternative,
+    Answer,
+    JsonObject,
+    NamedValues,
+    Question,
+    Request,
+    is_number,
+)
 from verdict_cli.regex import regex
 
 LEAST_LOGPROB = -700.0
@@ -57,7 +65,7 @@ def other_form(content: bytes, protocol: WireProtocol) -> str:
     return ("systemone" if is_list else "decisions") if wanted.search(content) else ""
 
 
-def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
+def _check_whole_state(envelope: NamedValues, name: str) -> None:
     """Raise Rejected where a gateway cut the state: the answers are about another one."""
     usage = envelope.get("usage")
     for stated in (usage if isinstance(usage, Mapping) else {}, envelope):
@@ -68,7 +76,7 @@ def _check_whole_state(envelope: Mapping[str, Any], name: str) -> None:
             raise Rejected(message, hint="shorten the prompt or the row", kind="context-too-long")
 
 
-def _by_name(answers: list[Any], names: Sequence[str]) -> dict[str, Any]:
+def _by_name(answers: list[Any], names: Sequence[str]) -> JsonObject:
     """The answers by the names of their questions. Raises ValueError where one has none that was sent: an answer might else be
     taken for that of another question."""
     stated_names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
@@ -80,7 +88,7 @@ def _by_name(answers: list[Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _answer(
-    answers: Mapping[str, Any], name: str, question: Question, source: Source, *, is_list: bool
+    answers: NamedValues, name: str, question: Question, source: Source, *, is_list: bool
 ) -> Answer:
     """The answer to a question, or why there is none."""
     answer = answers.get(name)
@@ -102,7 +110,7 @@ def _answer(
         return Answer("", failure="invalid", error=str(error))
 
 
-def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> Answer:
+def checked_answer(answer: NamedValues, name: str, question: Question) -> Answer:
     """The answer with its distribution. Raises ValueError for numbers that are none."""
     stated = _stated(answer, name, question)
     labels = _keys(question)
@@ -124,7 +132,7 @@ def checked_answer(answer: Mapping[str, Any], name: str, question: Question) -> 
     return _of_distribution(ps, answer, question)
 
 
-def _stated(answer: Mapping[str, Any], name: str, question: Question) -> dict[Any, Any]:
+def _stated(answer: NamedValues, name: str, question: Question) -> dict[Any, Any]:
     """The probabilities as the answer has them, by option or by the number of the level."""
     if question.kind == "predicate":
         p = _probability(answer.get("probability", answer.get("noul")), name)
@@ -158,7 +166,7 @@ def _probability(value: Any, name: str) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
-def _of_distribution(ps: Sequence[float], answer: Mapping[str, Any], question: Question) -> Answer:
+def _of_distribution(ps: Sequence[float], answer: NamedValues, question: Question) -> Answer:
     pairs = list(zip(question.options, ps, strict=True))
     best, p_best = max(pairs, key=lambda pair: pair[1])
     chosen = answer.get("choice") if question.kind == "choice" else None

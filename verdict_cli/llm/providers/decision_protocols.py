@@ -20,7 +20,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     data_url,
 )
 from verdict_cli.llm.providers.wire_values import object_at
-from verdict_cli.messages import Message, Option, Question, Request
+from verdict_cli.messages import JsonObject, Message, Option, Question, Request
 from verdict_cli.model import Model
 
 _ABSENT = ("temperature", "top_p", "seed", "stop", "max_tokens", "reasoning_effort")
@@ -61,7 +61,7 @@ def absent_settings(model: Model) -> list[str]:
     return absent + (["top_logprobs"] if model.top_logprobs is not None else [])
 
 
-def _extras(model: Model) -> dict[str, Any]:
+def _extras(model: Model) -> JsonObject:
     """The other fields of a body. Raises Refused for a setting that no decision model takes."""
     absent = absent_settings(model)
     if absent:
@@ -74,11 +74,11 @@ def _extras(model: Model) -> dict[str, Any]:
     return settings | (settings.pop("extra_body", None) or {})
 
 
-def _settings(request: Request, name: str, _: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, _: JsonMode) -> JsonObject:
     return {"model": name} | _extras(request.model)
 
 
-def _decisions_content(request: Request) -> dict[str, Any]:
+def _decisions_content(request: Request) -> JsonObject:
     pairs = enumerate(request.questions)
     questions = [_openai_question(number, question) for number, question in pairs]
     state = [input_message(message) for message in request.messages[1:]]
@@ -104,9 +104,9 @@ def _levels(value: Any) -> int:
     return 1 + max(map(_levels, inner), default=0)
 
 
-def _openai_question(number: int, question: Question) -> dict[str, Any]:
+def _openai_question(number: int, question: Question) -> JsonObject:
     kind, instructions = question.kind, question.instructions
-    more: dict[str, Any] = {}
+    more: JsonObject = {}
     if kind == "predicate":
         meanings = [f"{truth}: {text}" for truth, text in _meanings(question.options).items()]
         instructions = "\n".join([instructions, *meanings])
@@ -128,14 +128,14 @@ def _described(key: str, option: Option) -> dict[str, str]:
     return {key: option.label, **described}
 
 
-def _system_one_settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _system_one_settings(request: Request, name: str, mode: JsonMode) -> JsonObject:
     settings = _settings(request, name, mode)
     if request.model.name.startswith("cloudflare/"):
         del settings["model"]
     return settings
 
 
-def _system_one_content(request: Request) -> dict[str, Any]:
+def _system_one_content(request: Request) -> JsonObject:
     state, urls = _state(request)
     pairs = enumerate(request.questions)
     questions = {
@@ -145,7 +145,7 @@ def _system_one_content(request: Request) -> dict[str, Any]:
     return {"state": state, "questions": questions, **images}
 
 
-def _system_one_question(question: Question) -> dict[str, Any]:
+def _system_one_question(question: Question) -> JsonObject:
     asked = {"type": question.kind, "instructions": question.instructions}
     if question.kind == "predicate":
         meanings = _meanings(question.options)
@@ -179,7 +179,7 @@ def _with_image_names(message: Message, urls: list[str]) -> str:
     return text + message.content[start:]
 
 
-def _images(urls: Sequence[str], model: Model) -> dict[str, Any]:
+def _images(urls: Sequence[str], model: Model) -> JsonObject:
     """The images as the server takes them. Raises Rejected where it takes no such ones."""
     limits = decision_limits(model)
     if limits.images is not None and len(urls) > limits.images:
@@ -202,7 +202,7 @@ def _images(urls: Sequence[str], model: Model) -> dict[str, Any]:
     return {"assets": assets}
 
 
-def _unwrapped(value: Envelope) -> dict[str, Any]:
+def _unwrapped(value: Envelope) -> JsonObject:
     """The body without a gateway's envelope: Cloudflare's `result`, Databricks' `response`."""
     for key in ("result", "response"):
         inner = object_at(value, key)
@@ -211,7 +211,7 @@ def _unwrapped(value: Envelope) -> dict[str, Any]:
     return dict(value)
 
 
-def _no_stream(_: Iterable[Envelope]) -> dict[str, Any]:
+def _no_stream(_: Iterable[Envelope]) -> JsonObject:
     raise ValueError("a decision model streams nothing")
 
 

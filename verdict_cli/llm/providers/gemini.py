@@ -24,7 +24,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     with_settings,
 )
 from verdict_cli.llm.providers.wire_values import object_at, objects
-from verdict_cli.messages import Request
+from verdict_cli.messages import JsonObject, NamedValues, Request
 
 _CONFIG = {
     "temperature": "temperature",
@@ -43,7 +43,7 @@ _MOST_LOGPROBS = 19
 """The most alternatives that the API gives at a position."""
 
 
-def _content(request: Request) -> dict[str, Any]:
+def _content(request: Request) -> JsonObject:
     system, turns = split_system(request.messages)
     contents = []
     for turn in turns:
@@ -53,9 +53,9 @@ def _content(request: Request) -> dict[str, Any]:
     return {**prompt, "contents": contents}
 
 
-def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> JsonObject:
     settings = request.model.sampling()
-    body: dict[str, Any] = {}
+    body: JsonObject = {}
     config = {theirs: settings.pop(ours) for ours, theirs in _CONFIG.items() if ours in settings}
     if "stop" in settings:
         config["stopSequences"] = texts_of(settings.pop("stop"))
@@ -87,7 +87,7 @@ def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     return with_settings(body, settings)
 
 
-def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:
+def _thinking(effort: str, name: str, model: str) -> JsonObject:
     if effort not in _THINKING_TOKENS:
         raise Refused(
             f"model {model}: unknown reasoning_effort {effort!r}",
@@ -99,11 +99,11 @@ def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:
     return {"thinkingBudget": max(budget, _FEWEST_THINKING_PRO) if "pro" in name else budget}
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text(text: str) -> JsonObject:
     return {"text": text}
 
 
-def _image(url: str) -> dict[str, Any]:
+def _image(url: str) -> JsonObject:
     embedded = data_url(url)
     if embedded is None:
         return {"fileData": {"fileUri": url}}
@@ -111,7 +111,7 @@ def _image(url: str) -> dict[str, Any]:
     return {"inlineData": {"mimeType": kind, "data": data}}
 
 
-def _to_chat(envelope: Envelope) -> dict[str, Any]:
+def _to_chat(envelope: Envelope) -> JsonObject:
     usage = _usage(envelope.get("usageMetadata"))
     candidates = objects(envelope.get("candidates"))
     model = str(envelope.get("modelVersion") or "")
@@ -137,7 +137,7 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     )
 
 
-def _usage(usage: Any) -> dict[str, Any] | None:
+def _usage(usage: Any) -> JsonObject | None:
     """OpenAI's form: thoughts are charged as output."""
     if not isinstance(usage, Mapping) or "promptTokenCount" not in usage:
         return None
@@ -152,27 +152,27 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     }
 
 
-def _logprobs(result: Any) -> list[dict[str, Any]] | None:
+def _logprobs(result: Any) -> list[JsonObject] | None:
     if not isinstance(result, Mapping):
         return None
     chosen = objects(result.get("chosenCandidates"))
     top_candidates = objects(result.get("topCandidates"))[: len(chosen)]
     positions = []
-    none: Mapping[str, Any] = {}
+    none: NamedValues = {}
     for token, top in zip_longest(chosen, top_candidates, fillvalue=none):
         listed = [*map(_alternative, objects(top.get("candidates")))]
         positions.append({**_alternative(token), "top_logprobs": listed})
     return positions
 
 
-def _alternative(token: Mapping[str, Any]) -> dict[str, Any]:
+def _alternative(token: NamedValues) -> JsonObject:
     return {"token": token.get("token", ""), "logprob": token.get("logProbability", 0.0)}
 
 
-def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
+def _assemble(stream: Iterable[Envelope]) -> JsonObject:
+    whole: JsonObject = {}
     parts: list[Any] = []
-    candidate: dict[str, Any] = {}
+    candidate: JsonObject = {}
     for event in stream:
         if event.get("error"):
             return dict(event)
@@ -192,7 +192,7 @@ def _text_of(event: Envelope) -> str:
     return _spoken(objects(object_at(first[0], "content").get("parts"))) if first else ""
 
 
-def _spoken(parts: Iterable[Mapping[str, Any]]) -> str:
+def _spoken(parts: Iterable[NamedValues]) -> str:
     """The text without the thoughts."""
     return joined(part for part in parts if not part.get("thought"))
 

@@ -27,7 +27,7 @@ from verdict_cli.llm.providers.read_reply import read_envelope
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.llm.providers.wire_protocol import parameters
 from verdict_cli.llm.providers.wire_values import object_at
-from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.messages import JsonObject, Reply, Request, Usage
 from verdict_cli.model import Model
 
 _INSTALL = "pip install litellm, or call the model's server by openai/NAME with api_base"
@@ -250,9 +250,9 @@ def _is_misspelled(model: Model) -> bool:
     return is_unknown and nearest_model(name) != ""
 
 
-def _envelope(response: Any) -> dict[str, Any]:
+def _envelope(response: Any) -> JsonObject:
     """The response in the OpenAI API's shape."""
-    envelope: dict[str, Any] = response.model_dump()
+    envelope: JsonObject = response.model_dump()
     for choice in envelope.get("choices") or ():
         message = choice.get("message") or {}
         message.setdefault(

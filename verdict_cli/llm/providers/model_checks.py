@@ -19,7 +19,7 @@ from verdict_cli.llm.providers.endpoint import endpoint_address, endpoint_proble
 from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
-from verdict_cli.messages import Message, Request, Row
+from verdict_cli.messages import Message, NamedValues, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 from verdict_cli.removed import MODEL_PREFIX, MODEL_REPLACEMENT
@@ -85,7 +85,7 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     return None
 
 
-def _refused_by_thinkers(sampling: Mapping[str, Any], top_logprobs: int) -> str | None:
+def _refused_by_thinkers(sampling: NamedValues, top_logprobs: int) -> str | None:
     """A setting that a model which always thinks does not take."""
     for name in ("temperature", "top_p"):
         if sampling.get(name) not in (None, 1):
@@ -98,7 +98,7 @@ def _refused_by_thinkers(sampling: Mapping[str, Any], top_logprobs: int) -> str 
     return None
 
 
-def _known_entry(model: Model) -> Mapping[str, Any] | None:
+def _known_entry(model: Model) -> NamedValues | None:
     """The data of the model that answers; None where it is not known which one that is."""
     if is_local(model.name):
         return None
@@ -233,7 +233,7 @@ def _check_endpoint(model: Model, top_logprobs: int) -> str | None:
     return None if refused is None else f"model {model.name}: {refused}"
 
 
-def _refused_params(params: Mapping[str, Any]) -> str | None:
+def _refused_params(params: NamedValues) -> str | None:
     """What `params` may not hold; None if nothing is wrong."""
     for key, fix in _RESERVED.items():
         if key in params:
@@ -263,7 +263,7 @@ def with_seen_images(messages: tuple[Message, ...], model: Model) -> tuple[Messa
     return messages
 
 
-def _key_header(params: Mapping[str, Any]) -> str | None:
+def _key_header(params: NamedValues) -> str | None:
     """The name of a header in `params` that would carry a key; None if there is none."""
     values = (params.get(argument) for argument in ("extra_headers", "headers"))
     names = [str(name) for headers in values if isinstance(headers, Mapping) for name in headers]
@@ -326,7 +326,7 @@ _ALLOWED = _IN_ADDRESSES.union(
 _PLAIN = regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 
 
-def _unknown_argument(params: Mapping[str, Any]) -> str | None:
+def _unknown_argument(params: NamedValues) -> str | None:
     """Why an argument is not allowed in `params`; None if all are."""
     for name, value in params.items():
         if name not in _ALLOWED:

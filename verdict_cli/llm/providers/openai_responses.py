@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
@@ -19,16 +18,16 @@ from verdict_cli.llm.providers.wire_protocol import (
     with_settings,
 )
 from verdict_cli.llm.providers.wire_values import is_strict, object_at, objects
-from verdict_cli.messages import Message, Request
+from verdict_cli.messages import JsonObject, Message, Request
 
 _FEWEST_TOKENS = 16
 """The least `max_output_tokens` that the API takes."""
 
 
-def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, name: str, mode: JsonMode) -> JsonObject:
     settings = request.model.sampling()
     # `store: false`: the API otherwise keeps every request and reply for thirty days.
-    body: dict[str, Any] = {"model": name, "store": False}
+    body: JsonObject = {"model": name, "store": False}
     if "max_tokens" in settings:
         body["max_output_tokens"] = max(_FEWEST_TOKENS, settings.pop("max_tokens"))
     effort = settings.pop("reasoning_effort", None)
@@ -65,11 +64,11 @@ def _settings(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     return with_settings(body, settings)
 
 
-def _content(request: Request) -> dict[str, Any]:
+def _content(request: Request) -> JsonObject:
     return {"input": [input_message(message) for message in request.messages]}
 
 
-def input_message(message: Message) -> dict[str, Any]:
+def input_message(message: Message) -> JsonObject:
     """A message as OpenAI's newer APIs take it."""
     kind = "output_text" if message.role == "assistant" else "input_text"
     parts = content_parts(message, lambda text: {"type": kind, "text": text}, _image)
@@ -80,7 +79,7 @@ def _image(url: str) -> dict[str, str]:
     return {"type": "input_image", "image_url": url}
 
 
-def _to_chat(envelope: Envelope) -> dict[str, Any]:
+def _to_chat(envelope: Envelope) -> JsonObject:
     usage = envelope.get("usage")
     if envelope.get("error") or not isinstance(envelope.get("output"), list):
         return {"error": envelope.get("error") or "no output", "usage": usage}
@@ -110,7 +109,7 @@ def _to_chat(envelope: Envelope) -> dict[str, Any]:
     )
 
 
-def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
+def _assemble(stream: Iterable[Envelope]) -> JsonObject:
     for event in stream:
         match event.get("type"):
             case "response.completed" | "response.incomplete" | "response.failed":

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from verdict_cli.llm.model_families import is_decision_model, is_local
-from verdict_cli.messages import Request, Usage, is_number
+from verdict_cli.messages import NamedValues, Request, Usage, is_number
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -144,7 +143,7 @@ def price_source() -> str:
 
 
 @lru_cache(maxsize=1024)
-def entry_of(name: str) -> Mapping[str, Any] | None:
+def entry_of(name: str) -> NamedValues | None:
     """The file's entry for a model as it is spelled, or as it is nearly spelled; None where there is none."""
     for spelling, providers in _spellings(name):
         entry = _entry(spelling)
@@ -181,7 +180,7 @@ def _variants(name: str) -> Iterator[str]:
         yield name
 
 
-def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
+def _is_of(entry: NamedValues, owner: str) -> bool:
     provider = str(entry.get("litellm_provider") or "")
     return (
         provider == owner
@@ -206,13 +205,13 @@ def model_names() -> tuple[str, ...]:
     return tuple(name for name in _ENTRY.findall(_text()) if name != _SAMPLE)
 
 
-def _entry(name: str) -> Mapping[str, Any] | None:
+def _entry(name: str) -> NamedValues | None:
     # Only the entries asked for are parsed: the whole would take tens of megabytes, and a list of all names 20 ms.
     start = f"\n    {json.dumps(name)}: "
     offset = _text().find(start + "{")
     if offset < 0 or name == _SAMPLE:
         return None
-    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(_text(), offset + len(start))[0]
+    entry: NamedValues = json.JSONDecoder().raw_decode(_text(), offset + len(start))[0]
     return entry
 
 
@@ -281,7 +280,7 @@ def _tariff(name: str, tier: str) -> tuple[tuple[int, Rates | None], ...]:
     )
 
 
-def _rates(entry: Mapping[str, Any], length: str, tier: str) -> Rates | None:
+def _rates(entry: NamedValues, length: str, tier: str) -> Rates | None:
     suffix = TIERS.get(tier, "")
     ordinary = _rates_at(entry, length)
     if not suffix or ordinary is None:
@@ -293,7 +292,7 @@ def _rates(entry: Mapping[str, Any], length: str, tier: str) -> Rates | None:
     return ordinary.times(share)
 
 
-def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = None) -> Rates | None:
+def _rates_at(entry: NamedValues, ending: str, ordinary: Rates | None = None) -> Rates | None:
     read, write = (_number(entry, f"{way}_cost_per_token{ending}") for way in ("input", "output"))
     if read is None or write is None:
         return None
@@ -312,12 +311,12 @@ def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = No
     return Rates(read, write, cached, cache_write, hour_write)
 
 
-def _number(entry: Mapping[str, Any], key: str) -> float | None:
+def _number(entry: NamedValues, key: str) -> float | None:
     value = entry.get(key)
     return float(value) if is_number(value) else None
 
 
-def _whole(entry: Mapping[str, Any] | None, key: str) -> int | None:
+def _whole(entry: NamedValues | None, key: str) -> int | None:
     value = (entry or {}).get(key)
     return int(value) if isinstance(value, int | float) else None
 

@@ -17,7 +17,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.decision_answers import checked_answer
 from verdict_cli.llm.providers.usage import MOST_TOKENS
 from verdict_cli.llm.providers.wire_values import loads, read_logprobs
-from verdict_cli.messages import Alternative, Question, Reply, Usage
+from verdict_cli.messages import Alternative, JsonObject, NamedValues, Question, Reply, Usage
 from verdict_cli.regex import regex
 from verdict_cli.storage.database.database import RUN_DB, Database
 from verdict_cli.storage.database.records import RowCall, StoredRow
@@ -101,7 +101,7 @@ def _position(row: int, call: int) -> int:
     return (row + 1) << _SHIFT | call
 
 
-def _named(row: StoredRow, call: RowCall) -> dict[str, Any]:
+def _named(row: StoredRow, call: RowCall) -> JsonObject:
     """What identifies a call of a row."""
     name = None if row.row == _SHARED else row.id
     return {
@@ -293,7 +293,7 @@ def row_name(value: Any) -> str | None:
     return str(value)
 
 
-def check_reply(record: Mapping[str, Any]) -> None:
+def check_reply(record: NamedValues) -> None:
     """Raises ValueError unless there is a reply or a failure."""
     reply = record.get("reply")
     if reply is None and not record.get("failure"):
@@ -306,7 +306,7 @@ def check_reply(record: Mapping[str, Any]) -> None:
 
 
 def read_recorded(
-    record: Mapping[str, Any], model: str, questions: Sequence[Question] = ()
+    record: NamedValues, model: str, questions: Sequence[Question] = ()
 ) -> RecordedCall:
     """The record's outcome, of ``model`` where it names none. The reply to one of the ``questions`` may be the server's answer.
 
@@ -336,7 +336,7 @@ def read_recorded(
 
 
 def _decision(
-    answer: Mapping[str, Any], questions: Sequence[Question]
+    answer: NamedValues, questions: Sequence[Question]
 ) -> tuple[str, tuple[tuple[Alternative, ...], ...]]:
     """The chosen token and the probabilities in a decision model's answer."""
     if not questions:

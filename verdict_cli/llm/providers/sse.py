@@ -7,27 +7,28 @@ from typing import Any
 
 from verdict_cli.llm.providers.http_errors import error_in
 from verdict_cli.llm.providers.wire_values import loads
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.regex import regex
 
 _MAX_TOOL_CALLS = 128
 """The most tool calls of one reply."""
-END: dict[str, Any] = {}
+END: JsonObject = {}
 """The event that ends a stream of chat completions: `[DONE]`."""
 _MAX_LINE = 2**20
 """The longest part of a line that `TextStream` holds, in bytes."""
 
 
-def events(body: bytes) -> Iterator[dict[str, Any]]:
+def events(body: bytes) -> Iterator[JsonObject]:
     """The JSON objects of a stream of server-sent events. ValueError for an event that is not an object."""
     return (event for line in body.splitlines() if (event := read_event(line)) is not None)
 
 
-def assemble(stream: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def assemble(stream: Iterable[NamedValues]) -> JsonObject:
     """The chat completion in a stream's events.
 
     Raises ValueError for broken events and for a stream that ends before its reply does.
     """
-    envelope: dict[str, Any] = {}
+    envelope: JsonObject = {}
     message = _Message()
     positions: list[Any] = []
     finish, has_ended = None, False
@@ -58,7 +59,7 @@ def assemble(stream: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {**envelope, "choices": [choice]}
 
 
-def first_choices(event: Mapping[str, Any]) -> list[Any]:
+def first_choices(event: NamedValues) -> list[Any]:
     """The parts of an event that belong to the first of several replies, which has the index 0 or none."""
     return [choice for choice in _listed(event.get("choices")) if not _mapping(choice).get("index")]
 
@@ -70,7 +71,7 @@ class _Message:
         self.texts: dict[str, list[str]] = {}
         self.calls: dict[int, dict[str, list[str]]] = {}
 
-    def add(self, delta: Mapping[str, Any]) -> None:
+    def add(self, delta: NamedValues) -> None:
         for key in ("content", "refusal", "reasoning_content", "reasoning"):
             if isinstance(delta.get(key), str):
                 self.texts.setdefault(key, []).append(delta[key])
@@ -83,8 +84,8 @@ class _Message:
                 if isinstance(text := _mapping(part.get("function")).get(key), str):
                     parts.append(text)
 
-    def as_dict(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"content": None} | {
+    def as_dict(self) -> JsonObject:
+        message: JsonObject = {"content": None} | {
             key: "".join(parts) for key, parts in self.texts.items()
         }
         if self.calls:
@@ -98,7 +99,7 @@ class _Message:
         return message
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> NamedValues:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -121,7 +122,7 @@ class TextStream:
     ``text_of`` is the text of one event.
     """
 
-    def __init__(self, text_of: Callable[[Mapping[str, Any]], str]) -> None:
+    def __init__(self, text_of: Callable[[NamedValues], str]) -> None:
         self._text_of = text_of
         self._rest = b""
 
@@ -138,12 +139,12 @@ class TextStream:
         return "".join(texts)
 
 
-def text_of(event: Mapping[str, Any]) -> str:
+def text_of(event: NamedValues) -> str:
     """The text that an event of a chat completion adds."""
     return "".join(_delta_text(choice.get("delta") or {}) for choice in first_choices(event))
 
 
-def _delta_text(delta: dict[str, Any]) -> str:
+def _delta_text(delta: JsonObject) -> str:
     """What an event adds to the reply: text, or the arguments of the tool whose call is the reply."""
     parts = [delta.get("content")]
     parts += [
@@ -160,7 +161,7 @@ def has_events(content: bytes) -> bool:
     return not content.startswith(b"{") and _EVENT.match(content) is not None
 
 
-def read_event(line: bytes) -> dict[str, Any] | None:
+def read_event(line: bytes) -> JsonObject | None:
     """The event in a line of the stream, None for a line without one. Raises ValueError for a broken one."""
     data = line.removeprefix(b"data:").strip()
     if not line.startswith(b"data:") or not data:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.retry_hints import HeaderLookup
-from verdict_cli.messages import Request, Usage, is_number
+from verdict_cli.messages import JsonObject, NamedValues, Request, Usage, is_number
 from verdict_cli.model import Model
 from verdict_cli.regex import regex
 
@@ -195,7 +194,7 @@ def _charged(
     return Usage(prompt, completion, read, cache_writes, thought, note="; ".join(notes))
 
 
-def _known(values: Mapping[str, Any], *keys: str) -> int | None:
+def _known(values: NamedValues, *keys: str) -> int | None:
     """The first of these keys' values that is a plausible number of tokens."""
     for key in keys:
         value = values.get(key)
@@ -208,11 +207,11 @@ def _known(values: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def _largest(values: Mapping[str, Any], keys: frozenset[str]) -> int:
+def _largest(values: NamedValues, keys: frozenset[str]) -> int:
     return 0 if keys.isdisjoint(values) else max(_known(values, key) or 0 for key in keys)
 
 
-def _details(stated: dict[str, Any], *keys: str) -> Mapping[str, Any]:
+def _details(stated: JsonObject, *keys: str) -> NamedValues:
     for key in keys:
         value = stated.get(key)
         if isinstance(value, dict):

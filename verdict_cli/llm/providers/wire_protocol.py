@@ -18,11 +18,11 @@ from verdict_cli.language.fields.types import image_url
 from verdict_cli.llm.identity_cache import IdentityCache
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_values import object_at
-from verdict_cli.messages import Message, Request
+from verdict_cli.messages import JsonObject, Message, NamedValues, Request
 from verdict_cli.model import Model
 
 T = TypeVar("T")
-Envelope = Mapping[str, Any]
+Envelope = NamedValues
 """A decoded reply body."""
 
 
@@ -41,10 +41,10 @@ class WireProtocol(Struct, frozen=True):
     version: str
     path: Callable[[str, bool], str]
     headers: Callable[[str], Mapping[str, str]]
-    settings: Callable[[Request, str, JsonMode], dict[str, Any]]
-    content: Callable[[Request], dict[str, Any]]
-    to_chat: Callable[[Envelope], dict[str, Any]]
-    assemble: Callable[[Iterable[Envelope]], dict[str, Any]]
+    settings: Callable[[Request, str, JsonMode], JsonObject]
+    content: Callable[[Request], JsonObject]
+    to_chat: Callable[[Envelope], JsonObject]
+    assemble: Callable[[Iterable[Envelope]], JsonObject]
     text_of: Callable[[Envelope], str]
     absent: tuple[str, ...] = ()
     json_mode: Callable[[Model, JsonMode], JsonMode] = lambda _, mode: mode
@@ -61,7 +61,7 @@ class RequestBodies:
     """Writes request bodies. What the requests of one unit have in common is written once."""
 
     def __init__(self) -> None:
-        self._settings: IdentityCache[tuple[dict[str, Any], str]] = IdentityCache()
+        self._settings: IdentityCache[tuple[JsonObject, str]] = IdentityCache()
 
     def get(
         self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode
@@ -82,7 +82,7 @@ class RequestBodies:
 
 def _settings(
     protocol: WireProtocol, request: Request, name: str, mode: JsonMode
-) -> tuple[dict[str, Any], str]:
+) -> tuple[JsonObject, str]:
     """The settings in the body of a request, and as they are recorded."""
     protocol.check(request.model)
     settings = protocol.settings(request, name, mode)
@@ -110,7 +110,7 @@ _SCHEMA_KEYS = frozenset(
 )
 
 
-def parameters(body: Mapping[str, Any]) -> str:
+def parameters(body: NamedValues) -> str:
     """The parameters as JSON for `calls.parquet`, without what has its own column, and without the JSON schemas."""
     sent = {key: value for key, value in body.items() if key not in _IN_OTHER_COLUMNS}
     form = object_at(sent, "response_format")
@@ -134,7 +134,7 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def with_settings(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_settings(body: JsonObject, settings: NamedValues) -> JsonObject:
     """The body with the settings that it has under no other name. Headers are sent apart."""
     more = dict(settings)
     more.pop("extra_headers", None)
@@ -179,17 +179,17 @@ def count(value: Any) -> int:
     return value if type(value) is int and value >= 0 else 0
 
 
-def of_type(items: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+def of_type(items: Iterable[NamedValues], kind: str) -> list[NamedValues]:
     """The items of this `type`."""
     return [item for item in items if item.get("type") == kind]
 
 
-def own_arguments(calls: Iterable[Mapping[str, Any]], key: str) -> Any:
+def own_arguments(calls: Iterable[NamedValues], key: str) -> Any:
     """The arguments of the first call of our own tool, which are under this key; None without one."""
     return next((call.get(key) for call in calls if call.get("name") == TOOL), None)
 
 
-def joined(items: Iterable[Mapping[str, Any]], key: str = "text") -> str:
+def joined(items: Iterable[NamedValues], key: str = "text") -> str:
     """The texts under a key of the items, one after the other."""
     return "".join(str(item.get(key) or "") for item in items)
 
@@ -202,16 +202,16 @@ def texts_of(setting: str | Sequence[str]) -> list[str]:
 def chat_completion(
     text: str,
     finish_reason: str,
-    usage: Mapping[str, Any] | None,
+    usage: NamedValues | None,
     *,
     model: str = "",
     arguments: Any = None,
     refusal: str | None = None,
-    logprobs: Sequence[Mapping[str, Any]] | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    logprobs: Sequence[NamedValues] | None = None,
+    extra: NamedValues | None = None,
+) -> JsonObject:
     """A reply in the form of a chat completion. ``arguments``: those of a call of our own tool."""
-    message: dict[str, Any] = {"content": text}
+    message: JsonObject = {"content": text}
     if arguments is not None:
         message["tool_calls"] = [
             {"type": "function", "function": {"name": TOOL, "arguments": arguments}}

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.messages import Alternative, is_number
+from verdict_cli.messages import Alternative, NamedValues, is_number
 
 _MOST_LEVELS = 250
 """The levels of a value that every reader takes."""
@@ -43,12 +43,12 @@ def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def objects(value: Any) -> list[Mapping[str, Any]]:
+def objects(value: Any) -> list[NamedValues]:
     """The objects in a list; none for anything else."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-def object_at(value: Any, key: str) -> Mapping[str, Any]:
+def object_at(value: Any, key: str) -> NamedValues:
     """The object under a key; empty where there is none."""
     inner = value.get(key) if isinstance(value, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import named_scales
+from verdict_cli.messages import NamedValues
 from verdict_cli.plural import plural
 from verdict_cli.stats.columns.column import Ends
 from verdict_cli.storage.tables.column_types import DeclaredType
@@ -32,7 +33,7 @@ class RunLabels(Struct, frozen=True):
     """What expressions see as `human`, by the `label_key` of the row's id. `problems` are what is wrong with labels, `unsure`
     counts those that are none."""
 
-    by_row: Mapping[str, Mapping[str, Any]]
+    by_row: Mapping[str, NamedValues]
     problems: tuple[str, ...] = ()
     unsure: int = 0
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import Expression, to_plain
-from verdict_cli.messages import NamedValues
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, KeyBuilder, RowMask
 from verdict_cli.stats.columns.run_labels import RunLabels, run_labels
@@ -131,7 +131,7 @@ def _computed(compute: Callable[[Any], Any], value: Any) -> Any:
         return error
 
 
-def _mappings(columns: Mapping[SavedRowPath, Factorized], rows: Ints) -> Iterator[dict[str, Any]]:
+def _mappings(columns: Mapping[SavedRowPath, Factorized], rows: Ints) -> Iterator[JsonObject]:
     """What expressions see of the rows at these places."""
     taken = [(path, column.labels, column.codes[rows].tolist()) for path, column in columns.items()]
     for place in range(len(rows)):
@@ -320,7 +320,7 @@ def entry_rows(unit: str, rows: Rows) -> tuple[Rows, int]:
 
 def _flat(
     prefix: str, entries: Sequence[Any], columns: NamedValues
-) -> Iterator[tuple[str, int, NamedValues, dict[str, Any]]]:
+) -> Iterator[tuple[str, int, NamedValues, JsonObject]]:
     """Place, index in the innermost list, names and outputs of each entry. A null among the entries was skipped."""
     for index, entry in enumerate(entries):
         inner = {

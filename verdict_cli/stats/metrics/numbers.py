@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from verdict_cli.language.metric_registry import POSITIVE, variance_ends
+from verdict_cli.messages import JsonObject
 from verdict_cli.stats.columns.column import Ends, Floats
 from verdict_cli.stats.metrics.statistic import (
     LOG,
@@ -238,7 +239,7 @@ def _variance_of_binary(variance: WeightedValues, share: Statistic) -> Statistic
 
 def _mean(x: Floats, bounds: Ends | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
-    keys: dict[str, Any] = {}
+    keys: JsonObject = {}
     if bounds is not None:
         keys = {"interval": "skewness", "bounds": bounds, "scale_ends": bounds}
     elif len(x) and x.min() >= 0:

@@ -13,7 +13,7 @@ import orjson
 from msgspec import Struct, field
 
 from verdict_cli.errors import Problem
-from verdict_cli.messages import Row
+from verdict_cli.messages import JsonObject, NamedValues, Row
 
 
 class Dataset(Struct, frozen=True):
@@ -35,8 +35,8 @@ class Dataset(Struct, frozen=True):
     id: str | None = None
     required: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
-    cast: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    keep: Callable[[Mapping[str, Any]], bool] | None = None
+    cast: Callable[[NamedValues], NamedValues] | None = None
+    keep: Callable[[NamedValues], bool] | None = None
     rules: str = ""
     skip_bad_rows: bool = False
     delimiter: str | None = None
@@ -94,7 +94,7 @@ def is_blank(value: Any) -> bool:
     return value is None or value != value  # noqa: PLR0124 - NaN
 
 
-def fill_blanks(dataset: Dataset, source: Mapping[str, Any]) -> Mapping[str, Any] | tuple[()]:
+def fill_blanks(dataset: Dataset, source: NamedValues) -> NamedValues | tuple[()]:
     """The row with its blank columns as ``dataset.blank`` says; an empty tuple for one that is left out."""
     if dataset.unlabelled:
         source = {**dict.fromkeys(dataset.unlabelled), **source}
@@ -140,7 +140,7 @@ class DatasetFacts(Struct, frozen=True):
         return self.files_fingerprint or self.fingerprint
 
 
-def rename_columns(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+def rename_columns(columns: Mapping[str, str], values: NamedValues) -> JsonObject:
     """The values under their pipeline names. A mapped name hides a column of the file with that name."""
     own = {name: value for name, value in values.items() if name not in columns.values()}
     return own | {name: values[column] for name, column in columns.items() if column in values}
@@ -202,7 +202,7 @@ def _separator_hint(columns: Collection[str]) -> str:
     return ""
 
 
-def content_key(record: Mapping[str, Any]) -> str:
+def content_key(record: NamedValues) -> str:
     """32 hex digits (BLAKE2b) over the record as JSON, its columns sorted. Equal records share it."""
     try:
         text = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)

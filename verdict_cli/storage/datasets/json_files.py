@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +12,7 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import JsonObject, NamedValues
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets.files import (
     BOM,
@@ -22,7 +23,7 @@ from verdict_cli.storage.datasets.files import (
 )
 
 _LIST_OF_ROWS = "a file that is one JSON list of rows has the ending .json"
-JsonRecord = tuple[int, dict[str, Any] | Problem]
+JsonRecord = tuple[int, JsonObject | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
 
 
@@ -39,7 +40,7 @@ def jsonl_records(path: Path, reading: Reading | None = None) -> Iterator[JsonRe
                 yield line, parse_json_line(text)
 
 
-def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
+def parse_json_line(text: bytes) -> JsonObject | Problem:
     """The object in one line, or the line's problem."""
     try:
         value = orjson.loads(text)
@@ -58,7 +59,7 @@ takes twenty times as long as everything else."""
 _LONG_NUMBER = b"0" * 19
 
 
-def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
+def _is_inexact(text: bytes, value: JsonObject) -> bool:
     """Whether orjson may have changed the object: it keeps the last of duplicate keys, and makes large integers floats.
 
     A lost key has lost its quotes. Quotes that are escaped by their number are left to `_exact`, which takes ten times as long.
@@ -75,11 +76,11 @@ def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
     return quotes != len(text) - len(unquoted)
 
 
-def _exact(text: bytes) -> dict[str, Any] | Problem:
+def _exact(text: bytes) -> JsonObject | Problem:
     """The object with integers of any size, or the problem of a key that it has twice."""
     duplicates: list[str] = []
 
-    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def keep(pairs: list[tuple[str, Any]]) -> JsonObject:
         values = dict(pairs)
         if len(values) < len(pairs):
             counts = Counter(key for key, _ in pairs)
@@ -87,7 +88,7 @@ def _exact(text: bytes) -> dict[str, Any] | Problem:
         return values
 
     try:
-        value: dict[str, Any] = json.loads(text, object_pairs_hook=keep)
+        value: JsonObject = json.loads(text, object_pairs_hook=keep)
     except (ValueError, RecursionError) as error:
         return Problem(
             "broken-json", f"the row cannot be read: {error}", "write very long numbers as text"
@@ -303,7 +304,7 @@ class _ArrayReader:
         return self._line, position - self._line_start + 1
 
 
-def _hint_of_rows(value: Mapping[str, Any]) -> str:
+def _hint_of_rows(value: NamedValues) -> str:
     """Where the rows are in one object: as other tools write tables."""
     lists = [
         name

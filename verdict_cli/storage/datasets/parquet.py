@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import JsonObject
 from verdict_cli.storage.datasets.files import LONGEST_LINE, Reading, unreadable
 from verdict_cli.storage.datasets.json_files import JsonRecord
 from verdict_cli.storage.file_reads import is_observed, report_read
@@ -50,7 +51,7 @@ def kind_of(column: Any) -> ColumnKind | None:
     return None
 
 
-def list_types(path: Path) -> dict[str, dict[str, Any]]:
+def list_types(path: Path) -> dict[str, JsonObject]:
     """Column -> the JSON Schema of its values, for the columns whose values are lists or mappings of a known form."""
     with open_parquet(path) as file:
         schemas = {
@@ -65,7 +66,7 @@ def list_types(path: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _json_schema(kind: Any) -> dict[str, Any]:
+def _json_schema(kind: Any) -> JsonObject:
     """The JSON Schema of the plain values of an Arrow type, {} where it has no one form."""
     import pyarrow as pa
 
@@ -364,7 +365,7 @@ def _others(column: Any, _: bool) -> list[Any]:
         return [unknown if there else None for there in column.is_valid().to_pylist()]
 
 
-def _struct(names: Sequence[str], values: Sequence[Any], sparse: bool) -> dict[str, Any]:
+def _struct(names: Sequence[str], values: Sequence[Any], sparse: bool) -> JsonObject:
     fields = zip(names, values, strict=True)
     return {name: value for name, value in fields if value is not None} if sparse else dict(fields)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from verdict_cli.config_model import display_value
 from verdict_cli.errors import DataError, Problem, VerdictError
-from verdict_cli.messages import Row
+from verdict_cli.messages import JsonObject, NamedValues, Row
 from verdict_cli.plural import plural
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets import excel, json_files, parquet, separated
@@ -87,7 +87,7 @@ def scan(  # noqa: C901 - one pass does all that a file is read for
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
-    on_row: Callable[[int, Mapping[str, Any]], None] | None = None,
+    on_row: Callable[[int, NamedValues], None] | None = None,
     draw: int = 0,
 ) -> DatasetFacts:
     """Read every row that the run could select, so that a DataError is raised before any model call.
@@ -146,7 +146,7 @@ def scan(  # noqa: C901 - one pass does all that a file is read for
     )
 
 
-def _count_blanks(blanks: Counter[str], dataset: Dataset, record: Mapping[str, Any]) -> None:
+def _count_blanks(blanks: Counter[str], dataset: Dataset, record: NamedValues) -> None:
     """Count the row under each of its blank columns, and once under ""."""
     names = [
         name
@@ -199,7 +199,7 @@ class _UniqueColumns:
     def __init__(self) -> None:
         self._seen: dict[str, SeenIds] | None = None
 
-    def add(self, source: Mapping[str, Any]) -> None:
+    def add(self, source: NamedValues) -> None:
         if self._seen is None:
             self._seen = {name: SeenIds() for name in USUAL_IDS if name in source}
         if not self._seen:
@@ -318,7 +318,7 @@ def _unread(dataset: Dataset, selection: Selection, finished: Finished | None) -
 
 def _records(
     dataset: Dataset, unread: int = 0, readings: list[Reading] | None = None
-) -> Iterator[tuple[Any, Mapping[str, Any] | tuple[Problem, ...] | None]]:
+) -> Iterator[tuple[Any, NamedValues | tuple[Problem, ...] | None]]:
     """Each row's record, and its source: None if ``where`` drops it, its problems for a bad row.
 
     The first ``unread`` are left out: they were checked, and are not needed. ``readings`` receives that of each file.
@@ -373,13 +373,11 @@ def _check_header(dataset: Dataset, path: Path, names: tuple[str, ...]) -> None:
 
 
 def _source(
-    dataset: Dataset, needed: frozenset[str], values: dict[str, Any]
-) -> Mapping[str, Any] | tuple[Problem, ...] | None:
+    dataset: Dataset, needed: frozenset[str], values: JsonObject
+) -> NamedValues | tuple[Problem, ...] | None:
     if not values.keys() >= needed:
         return missing_required(dataset, values)
-    source: Mapping[str, Any] = (
-        rename_columns(dataset.columns, values) if dataset.columns else values
-    )
+    source: NamedValues = rename_columns(dataset.columns, values) if dataset.columns else values
     try:
         if dataset.cast:
             source = dataset.cast(source)
@@ -394,7 +392,7 @@ def _source(
     return source if problem is None else (problem,)
 
 
-def _id_problem(column: str, source: Mapping[str, Any]) -> Problem | None:
+def _id_problem(column: str, source: NamedValues) -> Problem | None:
     """Why a row has no id, None where it has one."""
     identity = row_identity(column, source)
     if identity is None and column not in source:
@@ -405,7 +403,7 @@ def _id_problem(column: str, source: Mapping[str, Any]) -> Problem | None:
     return None
 
 
-def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[str, Any]) -> Row:
+def _row(dataset: Dataset, index: int, values: JsonObject, source: NamedValues) -> Row:
     key = content_key(values)
     if dataset.id is None:
         return Row(index, index, source, key, placed=True)
@@ -417,7 +415,7 @@ def _identified(row: Row, identity: str | None) -> Row:
     return replace(row, id=row.source[identity], placed=False) if identity and row.placed else row
 
 
-def row_identity(column: str, source: Mapping[str, Any]) -> Any:
+def row_identity(column: str, source: NamedValues) -> Any:
     """The id of a row: a column of that name, else the value at the path, such as `conv.id`."""
     if column in source:
         return source[column]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import JsonObject
 from verdict_cli.regex import regex
 from verdict_cli.storage.datasets import files
 from verdict_cli.storage.datasets.files import Reading, bounded_lines, open_bytes
@@ -185,7 +186,7 @@ def check_names(names: Sequence[str], path: Path, line: int, reading: Reading) -
         )
 
 
-def named_cells(names: Sequence[str], cells: Sequence[Any]) -> dict[str, Any]:
+def named_cells(names: Sequence[str], cells: Sequence[Any]) -> JsonObject:
     """The cells of the columns that have a name."""
     return {name: cell for name, cell in zip(names, cells, strict=False) if name}
 

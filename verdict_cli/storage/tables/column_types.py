@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import OutputError
+from verdict_cli.messages import NamedValues
 
 ColumnKind = Literal["null", "bool", "int", "long", "float", "str", "native", "json"]
 """What a column holds: ``long`` are integers of 64 bits that are not all floats, too, ``native`` the Arrow lists and structs of
@@ -40,7 +41,7 @@ ORDERED_KEY = "x-ordered"
 class DeclaredType(Struct, frozen=True):
     """What a pipeline declares of a column's values: the JSON Schema of its field type, a scale's values worst first."""
 
-    schema: Mapping[str, Any]
+    schema: NamedValues
 
     @property
     def shape(self) -> Shape | None:
@@ -87,7 +88,7 @@ SCALAR_KINDS: dict[Any, Literal["bool", "int", "float", "str"]] = {
 """The kinds of values by the types of JSON Schema."""
 
 
-def _shape_of(schema: Mapping[str, Any]) -> Shape | None:
+def _shape_of(schema: NamedValues) -> Shape | None:
     """The form of the values of a JSON Schema, null or not; None where it leaves something open."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
     if choices:

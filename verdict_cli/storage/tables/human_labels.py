@@ -16,11 +16,11 @@ import orjson
 from msgspec import Struct
 
 from verdict_cli.errors import DataError, OutputError, Problem
-from verdict_cli.messages import is_number
+from verdict_cli.messages import JsonObject, NamedValues, is_number
 
 FILE = "labels.jsonl"
 _NOT_A_LINK = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-NOTHING: Mapping[str, Any] = {"label": None, "note": None}
+NOTHING: NamedValues = {"label": None, "note": None}
 """The label of a row that nobody labelled."""
 
 
@@ -130,7 +130,7 @@ def consensus(labels: Sequence[Any]) -> Any:
     return median(labels) if numbers else None
 
 
-def row_label(row: RowLabels) -> dict[str, Any]:
+def row_label(row: RowLabels) -> JsonObject:
     """One label of a row: the annotators' `consensus`, their notes, and the time of the last one."""
     labels = [annotation.label for annotation in row.values() if annotation.label is not None]
     notes = [
@@ -156,7 +156,7 @@ def add_label(
     skipped: bool = False,
 ) -> None:
     """Append an annotator's label of a row and sync it to disk; neither label, note nor skip removes it. Raises OutputError."""
-    entry: dict[str, Any] = {"id": row_id, "label": label, "note": note or None, "at": at}
+    entry: JsonObject = {"id": row_id, "label": label, "note": note or None, "at": at}
     line = (
         orjson.dumps(entry | ({"by": by} if by else {}) | ({"skip": True} if skipped else {}))
         + b"\n"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.messages import is_number
+from verdict_cli.messages import JsonObject, NamedValues, is_number
 from verdict_cli.storage.tables.human_labels import (
     NOTHING,
     HumanLabel,
@@ -27,14 +27,14 @@ QueueDraw = Literal["random", "uncertain", "disagree", "stratified"]
 """How the rows of a queue are drawn."""
 
 
-class ByAnnotator(dict[str, Any]):
+class ByAnnotator(JsonObject):
     """The labels of a row by annotator; None for whoever gave none."""
 
     def __missing__(self, name: str) -> None:
         return None
 
 
-NOBODY: Mapping[str, Any] = {**NOTHING, "labels": ByAnnotator(), "inclusion": None}
+NOBODY: NamedValues = {**NOTHING, "labels": ByAnnotator(), "inclusion": None}
 """What expressions see as `human` at a row that is neither labelled nor in the queue."""
 
 
@@ -98,12 +98,12 @@ def read_queue(folder: Path) -> LabelQueue | None:
         raise DataError(problem.at(str(path), len(rows) + 2 if rows else 1, 1, "")) from None
 
 
-def human_values(folder: Path, annotations: Mapping[str, RowLabels]) -> dict[str, dict[str, Any]]:
+def human_values(folder: Path, annotations: Mapping[str, RowLabels]) -> dict[str, JsonObject]:
     """`label_key` -> what expressions see as `human` of each row that is labelled or queued: `label`, the annotators'
     consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_queue` does."""
     queue = read_queue(folder)
     drawn = {label_key(row.id): row.inclusion for row in queue.rows} if queue is not None else {}
-    values: dict[str, dict[str, Any]] = {
+    values: dict[str, JsonObject] = {
         key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()
     }
     for key, row in annotations.items():

@@ -13,6 +13,7 @@ from typing import IO, Any
 import orjson
 
 from verdict_cli.errors import DataError, OutputError, UsageError
+from verdict_cli.messages import JsonObject
 from verdict_cli.storage.datasets import parquet
 from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, array, declared_type
@@ -179,7 +180,7 @@ def _jsonl(file: IO[str], parquet: Path, _: bool) -> None:
         file.write(_json(row) + "\n")
 
 
-def _rows(parquet: Path) -> Iterator[dict[str, Any]]:
+def _rows(parquet: Path) -> Iterator[JsonObject]:
     for batch in read_table(parquet, batch=1000):
         for values in zip(*batch.values(), strict=True):
             yield dict(zip(batch, values, strict=True))

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from verdict_cli.messages import Call, Message, Reply, Result, cost_of
+from verdict_cli.messages import Call, JsonObject, Message, Reply, Result, cost_of
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 
 _REPLY = "reply."
@@ -97,9 +97,9 @@ def _messages(call: CallRecord) -> str:
     return _json([_message(message) for message in call.messages])
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> JsonObject:
     """A message as it is recorded, with the position and the first 200 characters of each image."""
-    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    fields: JsonObject = {"role": message.role, "content": message.content}
     if message.images:
         fields["images"] = [
             {"at": position, "image": url if len(url) <= 200 else f"{url[:199]}…"}
@@ -108,7 +108,7 @@ def _message(message: Message) -> dict[str, Any]:
     return fields
 
 
-def _logprobs(call: CallRecord) -> list[list[dict[str, Any]]] | None:
+def _logprobs(call: CallRecord) -> list[list[JsonObject]] | None:
     if call.reply is None or call.reply.logprobs is None:
         return None
     return [

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from verdict_cli.errors import OutputError
+from verdict_cli.messages import NamedValues
 from verdict_cli.storage.datasets.parquet import widened
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
@@ -68,7 +69,7 @@ class ParquetTable:
             for part in (self._part, self._narrow):
                 part.unlink(missing_ok=True)
 
-    def write(self, row: Mapping[str, Any]) -> None:
+    def write(self, row: NamedValues) -> None:
         """Add a row. Raises OutputError when the disk refuses."""
         self.add({name: (value,) for name, value in row.items()})
 
