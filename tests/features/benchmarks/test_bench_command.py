@@ -245,8 +245,12 @@ def test_what_cannot_be_judged_is_reported_with_what_can():
     ("name", "file", "content"),
     [
         ("xstest", "xstest/completions_llama2orig.csv", b"a,b\n1,2\n"),
-        ("triviaqa", "triviaqa_judges/judgements_v1.jsonl.gz", gzip.compress(b"[1]\n")),
-        ("factcc", "factcc_explanations/explanations.jsonl.gz", gzip.compress(b'{"doc_id": 1}\n')),
+        ("triviaqa", "triviaqa_judges/judgements_v1.jsonl.gz", gzip.compress(b"[1]\n", mtime=0)),
+        (
+            "factcc",
+            "factcc_explanations/explanations.jsonl.gz",
+            gzip.compress(b'{"doc_id": 1}\n', mtime=0),
+        ),
         ("alpacaeval", "alpacaeval_logprobs/published_leaderboard.csv", b"a,b\n1,2\n"),
     ],
 )
