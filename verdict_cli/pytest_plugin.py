@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from verdict_cli.messages import JsonObject, NamedValues
-
 if TYPE_CHECKING:
     from verdict_cli import Judge, Judged
+    from verdict_cli.messages import JsonObject, NamedValues
 
 OPTIONS = ("model", "replay", "seed", "concurrency", "budget", "cache")
 _MOST = 600
