@@ -110,7 +110,13 @@ CASES = (
         rows=10,
         spared=("cost_usd",),
     ),
-    Case("audit", ("audit",), ("--text", "text", "--verdict", "output.score"), rows=3),
+    Case(
+        "audit",
+        ("audit",),
+        ("--text", "text", "--verdict", "output.score"),
+        rows=3,
+        spared=("cost_usd",),
+    ),
     Case(
         "rank",
         ("rank",),
