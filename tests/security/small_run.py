@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
-from jsonl import jsonl
 
 CONFIG = """\
 verdict: 1
@@ -33,32 +28,6 @@ def reply_to(request: Any) -> str:
     """What the model answers."""
     number = number_of(request)
     return json.dumps({"explanation": f"because of {number}", "score": 1 + number * 7 % 5})
-
-
-def command_in(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    scripted_model: Any,
-) -> Command:
-    """`verdict` with these words in the folder, which gets `p.yaml` and `d.jsonl`: the exit code, and the JSON document."""
-    from verdict_cli.cli.app import main
-
-    monkeypatch.chdir(folder)
-    (folder / "p.yaml").write_text(CONFIG)
-    rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
-    (folder / "d.jsonl").write_text(jsonl(rows))
-    scripted_model.answer = reply_to
-
-    def call(*words: str) -> tuple[int, dict[str, Any]]:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out = capsys.readouterr().out
-        return int(caught.value.code or 0), json.loads(out) if out.startswith("{") else {}
-
-    return call
 
 
 def measured_by(call: Command) -> Command:

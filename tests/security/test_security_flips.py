@@ -8,26 +8,15 @@ import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from small_run import RUN, Command, command_in
+from small_run import RUN
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
 
 FLIPS = int(os.environ.get("VERDICT_FLIPS", "50"))
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    scripted_model: Any,
-) -> Command:
-    return command_in(tmp_path, monkeypatch, capsys, scripted_model)
 
 
 def flip(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_run import CONFIG, RUN, Command, command_in, measured_by, number_of, reply_to
+from small_run import CONFIG, RUN, Command, measured_by, number_of, reply_to
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
@@ -21,17 +21,11 @@ KILLED = ("run.db", "run.db-wal", "run.db-shm", "run.json", "spec.yaml", "run.lo
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    scripted_model: Any,
-) -> Command:
+def command(command: Command, tmp_path: Path, scripted_model: Any) -> Command:
     """`verdict` with these words: the exit code, and what the JSON document measures.
 
     The folder `killed` has what a process that is killed in the middle of the run leaves.
     """
-    call = command_in(tmp_path, monkeypatch, capsys, scripted_model)
     (tmp_path / "p.yaml").write_text(CONFIG + GATES)
 
     def answer(request: Any) -> str:
@@ -42,7 +36,7 @@ def command(
 
     scripted_model.answer = answer
 
-    return measured_by(call)
+    return measured_by(command)
 
 
 def cut(path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonl import jsonl
-from small_run import CONFIG, RUN, Command, command_in, measured_by, reply_to
+from small_run import CONFIG, RUN, Command, measured_by, reply_to
 
 pytestmark = pytest.mark.slow  # `make test-all`
 
@@ -20,17 +19,11 @@ COMMANDS: tuple[tuple[str, ...], ...] = (("report", "out"), ("gate", "out"), RUN
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    scripted_model: Any,
-) -> Command:
+def command(command: Command, tmp_path: Path) -> Command:
     """`verdict` with these words: the exit code, and what the JSON document measures."""
-    call = command_in(tmp_path, monkeypatch, capsys, scripted_model)
     (tmp_path / "p.yaml").write_text(CONFIG + GATES)
 
-    return measured_by(call)
+    return measured_by(command)
 
 
 def another_prompt() -> None:
